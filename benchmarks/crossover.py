@@ -266,7 +266,7 @@ def measure(plan: str, pairs: PairSet, rows: int, repeat: int) -> Iterator[Pair]
     words = set(query.replace(",", " ").split())
     used = [name for name in SCHEMAS if name in words]
     made = sa.sql(query, {name: SCHEMAS[name] for name in used})
-    flow = lower(made.bound())
+    flow = lower(made.bind())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tables = ChangedTables(folder / "tables", rows, pairs.seed)

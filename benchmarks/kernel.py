@@ -63,7 +63,7 @@ class KernelStream:
     """
 
     def __init__(self, query: str, folder: Path) -> None:
-        node = lower(sa.load(plan_of(query)).bound()).operators[0]
+        node = lower(sa.load(plan_of(query)).bind()).operators[0]
         self._node, self._operator = node, operator_of(node)
         self._checkpoint = Checkpoint(folder)
         self._checkpoint.create(PlanDocument("b" * 64, ("append_only",), (), "", (), 1, 1))

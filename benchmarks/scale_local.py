@@ -53,7 +53,7 @@ class LocalState:
     """
 
     def __init__(self, query: str, folder: Path, partitions: int) -> None:
-        self._node = lower(sa.load(plan_of(query)).bound()).operators[0]
+        self._node = lower(sa.load(plan_of(query)).bind()).operators[0]
         self._operator = operator_of(self._node)
         self._partitions = partitions
         self._retention = Retention(versions=2)

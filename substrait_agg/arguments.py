@@ -1,6 +1,6 @@
 """Check the types of arguments of the public Python interface, so that errors name the argument.
 
-`typed` checks a function by its annotations. `check_objects` checks values that may have many types.
+`check_types` checks a function by its annotations. `check_objects` checks values that may have many types.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ELEMENTS = re.compile(r"\w+\[(?:str, )?str\]")
 """A collection of texts, or a mapping from texts to texts."""
 
 
-def typed(function: Function) -> Function:
+def check_types(function: Function) -> Function:
     """Check the types of the arguments of each call by the annotations of the function.
 
     The function then raises OPTION_INVALID for an argument of another type.

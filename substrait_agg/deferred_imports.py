@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 
 
-def deferred(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
+def defer(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
     """Return the ``__getattr__`` function of a package.
 
     Args:

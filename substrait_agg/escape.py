@@ -13,7 +13,7 @@ ELIDED = "…"
 
 def printable(text: str) -> str:
     """Return the text with control characters, line ends and invisible characters escaped as in Python."""
-    return _UNSEEN.sub(_escaped, text)
+    return _UNSEEN.sub(_escape, text)
 
 
 def cut(text: str, room: int) -> str:
@@ -25,5 +25,5 @@ def cut(text: str, room: int) -> str:
     return text if len(text) <= room else text[: max(room - 1, 0)] + ELIDED
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode()

@@ -62,7 +62,7 @@ def require(*modules: str) -> None:
     """
     for module in modules:
         package = PACKAGES[module]
-        release = _installed(module)
+        release = _find_release(module)
         if release is None:
             message = f"the package {module} is not installed; {package.needed_for} needs it"
         elif package.minimum and tuple(_numbers(release)) < tuple(_numbers(package.minimum)):
@@ -72,7 +72,7 @@ def require(*modules: str) -> None:
         raise UsageError(package.code, message, help=f"pip install '{package.install}'")
 
 
-def _installed(module: str) -> str | None:
+def _find_release(module: str) -> str | None:
     """Return the release of a package; empty if it is unknown, None if it cannot be imported."""
     if util.find_spec(module) is None:
         return None

@@ -49,7 +49,7 @@ Longer ones are shortened in the middle.
 """
 
 
-def _shortened(value: object) -> str:
+def _shorten(value: object) -> str:
     text = str(value)
     if len(text) <= MAX_WORD:
         return text
@@ -80,7 +80,7 @@ class Problems:
         """
         kind = KINDS[code]
         level = kind.level(self.mode)
-        words = {name: _shortened(value) for name, value in params.items()}
+        words = {name: _shorten(value) for name, value in params.items()}
         message = kind.message.format(**words)
         problem = Problem(
             code,

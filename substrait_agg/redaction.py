@@ -83,19 +83,19 @@ def redacted_options(options: Options) -> str:
     )
 
 
-def scrubbed(text: str, options: Options) -> str:
+def scrub(text: str, options: Options) -> str:
     """Return a text, such as an error of another program, without the secrets of some options."""
     return redacted_place(_without(text, _forms(_secrets(options))))
 
 
 def remember(options: Options) -> None:
-    """Remember the secrets of some options for `cleaned`: errors from Spark may quote them."""
+    """Remember the secrets of some options for `clean`: errors from Spark may quote them."""
     forms = _forms(secret for secret in _secrets(options) if len(secret) >= MIN_KNOWN)
     with _lock:
         _known.update(dict.fromkeys(forms))
 
 
-def cleaned(text: str) -> str:
+def clean(text: str) -> str:
     """Return a text of another program without any secret that this process has remembered."""
     with _lock:
         secrets = list(_known)
@@ -137,4 +137,4 @@ def safe_cause(error: BaseException) -> BaseException | None:
 
     A traceback would show the text of the cause.
     """
-    return error if cleaned(str(error)) == str(error) else None
+    return error if clean(str(error)) == str(error) else None

@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def required(value: T | None) -> T:
+def require(value: T | None) -> T:
     """Return a value that must not be None.
 
     Raises:

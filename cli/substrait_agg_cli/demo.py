@@ -148,7 +148,7 @@ Processes = list[tuple[DemoRun, Process]]
 def running_all(runs: Sequence[DemoRun]) -> Iterator[Processes]:
     """Run all commands during the block."""
     with ExitStack() as stack:
-        yield [(run, stack.enter_context(run.running())) for run in runs]
+        yield [(run, stack.enter_context(run.run_in_group())) for run in runs]
 
 
 def await_version(processes: Processes, version: int, kill_after: int | None = None) -> None:

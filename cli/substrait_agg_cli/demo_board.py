@@ -161,7 +161,7 @@ class Board:
         shown = sums.numbers[-1] if sums.numbers else 0
         yield f"  version {sums.version}: {shown:,} of {committed:,} transactions of PostgreSQL"
         yield f"  {self.sums_line()}"
-        yield f"  {self.delay_line()}; WAL that the slot keeps: {self._kept()}"
+        yield f"  {self.delay_line()}; WAL that the slot keeps: {self._describe_loss()}"
         yield ""
         yield from (f"  {line}" for line in self._table())
 
@@ -188,7 +188,7 @@ class Board:
         """Return the delays of all samples that a version has, without the time after the kill."""
         sums = self.sums
         delays = []
-        again = self.resumed()
+        again = self.resume_instant()
         for seen, number in self._sampler.samples:
             place = bisect_left(sums.numbers, number)
             if place == len(sums.numbers):
@@ -199,14 +199,14 @@ class Board:
                 delays.append(max(committed - seen, 0.0))
         return delays
 
-    def resumed(self) -> float | None:
+    def resume_instant(self) -> float | None:
         """Return when the first version after the kill was committed."""
         if self.killed is None:
             return None
         place = bisect_left(self.sums.committed, self.killed)
         return self.sums.committed[place] if place < len(self.sums.committed) else None
 
-    def _kept(self) -> str:
+    def _describe_loss(self) -> str:
         text = "SELECT max(pg_current_wal_lsn() - restart_lsn) FROM pg_replication_slots"
         held_bytes = self._server.query(text)[0][0]
         return "-" if held_bytes is None else f"{float(held_bytes) / (1 << 20):.1f} MiB"

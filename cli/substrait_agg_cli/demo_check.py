@@ -138,7 +138,7 @@ def compare(
             name,
             tuple(
                 (row, a, b)
-                for row, (a, b) in enumerate(_padded(actual[name], values))
+                for row, (a, b) in enumerate(_pad(actual[name], values))
                 if type(a) is not type(b) or a != b
             ),
         )
@@ -146,7 +146,7 @@ def compare(
     ]
 
 
-def _padded(actual: Sequence[Any], expected: Sequence[Any]) -> list[tuple[Any, Any]]:
+def _pad(actual: Sequence[Any], expected: Sequence[Any]) -> list[tuple[Any, Any]]:
     size = max(len(actual), len(expected))
     return [
         (actual[i] if i < len(actual) else None, expected[i] if i < len(expected) else None)

@@ -96,7 +96,7 @@ class DemoCommand:
         return ["run", *self.arguments, "--checkpoint", str(self.checkpoint), "--no-progress"]
 
     @contextmanager
-    def running(self) -> Iterator[Process]:
+    def run_in_group(self) -> Iterator[Process]:
         """Run the command in its own process group, which is killed at the end of the block.
 
         A killed Spark leaves files behind. They are deleted with the demo's folder.

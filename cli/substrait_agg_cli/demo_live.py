@@ -31,7 +31,7 @@ from substrait_agg_cli.demo_frame import (
     title,
     word,
 )
-from substrait_agg_cli.demo_postgres import TABLES, Server, serving
+from substrait_agg_cli.demo_postgres import TABLES, Server, serve
 from substrait_agg_cli.terminal import TERMINATED, Program, debug_option
 
 SQL = Path(__file__).with_suffix(".sql")
@@ -54,7 +54,7 @@ def main(seconds: int, scale: int, clients: int, rate: int) -> None:
     title(f"PostgreSQL with the tables of pgbench at scale {scale}")
 
     def show(folder: Path) -> bool:
-        with serving(Server(), scale) as server:
+        with serve(Server(), scale) as server:
             return LiveDemo(folder, server).show(seconds, clients, rate)
 
     play(show)
@@ -96,7 +96,7 @@ class LiveDemo:
         self._sampler.start()
         try:
             with ExitStack() as pgbench:
-                with self._run.running() as process:
+                with self._run.run_in_group() as process:
                     self._await(process, lambda: self._run.newest > 0)
                     title(f"pgbench: {clients} clients, {rate} transactions per second")
                     pgbench.enter_context(self._server.transactions(clients, rate))
@@ -107,7 +107,7 @@ class LiveDemo:
                 title(
                     f"Killed with SIGKILL after version {killed}, pgbench still writes; run the same command again"
                 )
-                with self._run.running() as process:
+                with self._run.run_in_group() as process:
                     self._await(process, lambda: self._run.newest > killed)
                     self._watch(process, seconds)
                     pgbench.close()
@@ -178,7 +178,7 @@ class LiveDemo:
         versions = open_view(self._run.checkpoint, VIEWS[0]).versions()
         results.append(versions == list(range(len(versions))))
         say(f"  versions 0 to {versions[-1]} without a gap: {word(results[-1])}")
-        resumed, killed_at = self._board.resumed(), self._board.killed
+        resumed, killed_at = self._board.resume_instant(), self._board.killed
         if resumed is not None and killed_at is not None:
             say(f"  first version {resumed - killed_at:.1f} s after the kill")
         say(f"  {self._board.delay_line()}")

@@ -161,7 +161,7 @@ Running = TypeVar("Running", bound=Server)
 
 
 @contextmanager
-def serving(server: Running, scale: int) -> Iterator[Running]:
+def serve(server: Running, scale: int) -> Iterator[Running]:
     """Give a server with the tables of pgbench, which is removed at the end of the block."""
     try:
         server.create()

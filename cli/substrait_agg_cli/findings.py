@@ -29,7 +29,7 @@ _MAX_WIDTH = 100
 _LEVEL_COLORS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 
-def colored(choice: Color) -> bool:
+def uses_color(choice: Color) -> bool:
     """Return whether stderr is coloured. By default terminals are, unless NO_COLOR is set."""
     if choice != "auto":
         return choice == "always"

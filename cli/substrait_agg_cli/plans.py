@@ -108,6 +108,6 @@ def _on_screen(text: str) -> str:
     """Fold the lines of the text at the width of the terminal, if stdout is one."""
     if not sys.stdout.isatty():
         return text
-    from substrait_agg.explanation.text import wrapped
+    from substrait_agg.explanation.text import wrap
 
-    return wrapped(text, max(NARROWEST, shutil.get_terminal_size((80, 24)).columns))
+    return wrap(text, max(NARROWEST, shutil.get_terminal_size((80, 24)).columns))

@@ -59,7 +59,7 @@ def problems(codes: tuple[str, ...], format: str, level: Level | None, area: str
         raise UsageError(
             "OPTION_CONFLICT", "--level and --area cannot be combined with CODE", help=help
         )
-    kinds, errors = _chosen(codes, level, area)
+    kinds, errors = _choose(codes, level, area)
     if not kinds and not errors:
         click.echo("no code has this level in this area", err=True)
         return
@@ -77,7 +77,7 @@ def problems(codes: tuple[str, ...], format: str, level: Level | None, area: str
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
-def _chosen(
+def _choose(
     codes: Sequence[str], level: Level | None, area: str | None
 ) -> tuple[list[ProblemKind], list[ErrorCode]]:
     """Return the requested rows of both tables.
@@ -87,7 +87,7 @@ def _chosen(
     """
     from substrait_agg.error_codes import ERROR_CODES
 
-    upper_codes = {_known(given) for given in codes}
+    upper_codes = {_normalise_code(given) for given in codes}
     kinds = [
         kind
         for kind in KINDS.values()
@@ -105,7 +105,7 @@ def _chosen(
     return kinds, errors
 
 
-def _known(text: str) -> str:
+def _normalise_code(text: str) -> str:
     """Return the code in upper case.
 
     Raises:

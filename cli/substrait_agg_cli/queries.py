@@ -293,10 +293,10 @@ def _newest(plan: substrait_agg.Plan) -> Any:
     """
     from substrait_agg.plan.messages.convert import as_message, bytes_of
 
-    meaning = _meaning(plan)
+    meaning = _to_meaning(plan)
     for repeated, release in product((False, True), (True, False)):
         message = as_message(plan.content, state_release=release, repeated_keys=repeated)
-        if _meaning(substrait_agg.Plan("", bytes_of(message))) == meaning:
+        if _to_meaning(substrait_agg.Plan("", bytes_of(message))) == meaning:
             return message
     raise UsageError(
         "PLAN_NOT_CONVERTED",
@@ -305,7 +305,7 @@ def _newest(plan: substrait_agg.Plan) -> Any:
     )
 
 
-def _meaning(plan: substrait_agg.Plan) -> object:
+def _to_meaning(plan: substrait_agg.Plan) -> object:
     bound = plan.check().bound
     if bound is None:
         return sorted(p.code for p in plan.check().problems if p.level == "error")

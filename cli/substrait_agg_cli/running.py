@@ -126,14 +126,14 @@ def run_options(command: Command) -> Command:
     return command
 
 
-def _terminated(*_: Any) -> NoReturn:
+def _exit_terminated(*_: Any) -> NoReturn:
     raise SigtermReceived
 
 
 @contextmanager
 def sigterm_like_ctrl_c() -> Iterator[None]:
     """Let SIGTERM end a block like Ctrl-C, with its own exit status."""
-    before = signal.signal(signal.SIGTERM, _terminated)
+    before = signal.signal(signal.SIGTERM, _exit_terminated)
     try:
         yield
     finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from substrait_agg.errors import SubstraitAggError
-from substrait_agg.redaction import cleaned
+from substrait_agg.redaction import clean
 
 EXPLAINED_BY_SPARK = frozenset(
     "BATCH_FAILED RUN_NOT_STARTED SPARK_LOST SPARK_NOT_STARTED SOURCE_UNREADABLE".split()
@@ -43,7 +43,7 @@ def _keep(log: IO[bytes], error: Exception) -> None:
     # The JVM writes through the same file description. Its position is the end of the log.
     log.seek(0)
     with tempfile.NamedTemporaryFile(prefix="substrait-agg-", suffix=".log", delete=False) as copy:
-        copy.writelines(cleaned(line.decode(errors="replace")).encode() for line in log)
+        copy.writelines(clean(line.decode(errors="replace")).encode() for line in log)
     if Path(copy.name).stat().st_size:
         error.add_note(f"the output of Spark is in {copy.name}")
     else:

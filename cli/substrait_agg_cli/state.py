@@ -74,7 +74,7 @@ def state() -> None:
     """
 
 
-def _opened(directory: str) -> State:
+def _open(directory: str) -> State:
     return substrait_agg.open_state(existing_folder(directory))
 
 
@@ -96,13 +96,13 @@ def _json(value: Any) -> None:
 @debug_option
 def ls(directory: str, limit: int, format: str) -> None:
     """List the versions, the views, and the trees of each operator at the newest version."""
-    from substrait_agg_cli.state_tables import listed
+    from substrait_agg_cli.state_tables import list_lines
 
-    listing = _opened(directory).ls(limit or None)
+    listing = _open(directory).ls(limit or None)
     if format == "json":
         _json(listing.to_json())
     else:
-        _lines(listed(listing))
+        _lines(list_lines(listing))
 
 
 @state.command(
@@ -156,7 +156,7 @@ def show_(
     from substrait_agg.tools.state import ANY
 
     parsed_key = ANY if key is None else parse_key(key)
-    opened = _opened(directory)
+    opened = _open(directory)
     tables = opened.show(
         tree, key=parsed_key, operator=operator, name=name, version=version, limit=limit or None
     )
@@ -228,7 +228,7 @@ def verify(directory: str, deep: bool, sources: tuple[str, ...], format: str) ->
     Exit status: 0 no faults; 1 faults, each listed with its file and a remedy.
     """
     source_specs = pairs(sources, "--source", "NAME=SPEC")
-    verdict = _opened(directory).verify(deep=deep, sources=source_specs)
+    verdict = _open(directory).verify(deep=deep, sources=source_specs)
     if format == "json":
         _json(verdict.to_json())
     else:
@@ -273,7 +273,7 @@ def rollback(
     N is a version whose state is kept (state ls). Refused during a run. To finish a rollback that was killed, start it
     again; no run starts before it is finished.
     """
-    done = _opened(directory).rollback(to, force=force, dry_run=dry_run, no_run=no_run)
+    done = _open(directory).rollback(to, force=force, dry_run=dry_run, no_run=no_run)
     if format == "json":
         _json({**done.to_json(), "dry_run": dry_run})
         return
@@ -301,7 +301,7 @@ def rescale(directory: str, partitions: int, format: str) -> None:
 
     Only the number is written: any number of partitions can read the same files. A run in progress keeps its number.
     """
-    before = _opened(directory).rescale(partitions or None)
+    before = _open(directory).rescale(partitions or None)
     if format == "json":
         _json({"partitions": partitions or None, "before": before})
         return
@@ -349,7 +349,7 @@ def vacuum(
     """
     from substrait_agg_cli.state_tables import size
 
-    done = _opened(directory).vacuum(
+    done = _open(directory).vacuum(
         keep=keep, older_than=older_than, changes=changes, dry_run=dry_run, no_run=no_run
     )
     if format == "json":

@@ -32,7 +32,7 @@ def instant(micros: int | None) -> str:
         return str(micros)
 
 
-def aligned(heads: Sequence[str], rows: Iterable[Sequence[Any]], numbers: int = 0) -> Iterator[str]:
+def align(heads: Sequence[str], rows: Iterable[Sequence[Any]], numbers: int = 0) -> Iterator[str]:
     """Yield the lines of a table. The last `numbers` columns are aligned to the right."""
     texts = [[printable(str(cell)) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads, *texts, strict=True)]
@@ -51,7 +51,7 @@ def aligned(heads: Sequence[str], rows: Iterable[Sequence[Any]], numbers: int = 
     yield from map(line, texts)
 
 
-def listed(listing: Listing) -> Iterator[str]:
+def list_lines(listing: Listing) -> Iterator[str]:
     """Yield the lines of ``state ls``."""
     use = "in use" if listing.in_use else "not in use"
     per = "one per core" if listing.partitions is None else listing.partitions
@@ -65,10 +65,10 @@ def listed(listing: Listing) -> Iterator[str]:
     yield ""
     if any(view.name for view in listing.views):
         rows = [(view.name, view.operator, ", ".join(view.columns)) for view in listing.views]
-        yield from aligned(("view", "operator", "columns"), rows)
+        yield from align(("view", "operator", "columns"), rows)
         yield ""
     if listing.positions:
-        yield from aligned(
+        yield from align(
             ("source", "read up to"), [(p.source, p.position) for p in listing.positions]
         )
         yield ""
@@ -96,7 +96,7 @@ def _versions(listing: Listing) -> Iterator[str]:
         )
         for v in listing.versions
     ]  # fmt: skip
-    yield from aligned(heads, rows, 6)
+    yield from align(heads, rows, 6)
     if listing.total > len(listing.versions):
         yield f"({listing.total} versions; --limit shows more)"
 
@@ -110,4 +110,4 @@ def _trees(listing: Listing) -> Iterator[str]:
         )
         for t in listing.trees
     ]  # fmt: skip
-    yield from aligned(heads, rows, 5)
+    yield from align(heads, rows, 5)

@@ -125,7 +125,7 @@ class _Guarded(click.Command):
             for note in getattr(error, "__notes__", ()):
                 click.echo(f"note: {note}", err=True)
         except KeyboardInterrupt as interrupt:
-            status = _interrupted(interrupt)
+            status = _interrupt(interrupt)
         sys.exit(status if isinstance(status, int) else SUCCESS)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -144,7 +144,7 @@ class _Guarded(click.Command):
                 )
             raise
         except KeyboardInterrupt as interrupt:
-            ctx.exit(_interrupted(interrupt))
+            ctx.exit(_interrupt(interrupt))
         except BrokenPipeError:
             _leave_stdout()
             ctx.exit(BROKEN_PIPE)
@@ -180,7 +180,7 @@ def _status_of(error: Exception) -> int:
     if isinstance(error, SubstraitAggError):
         return show_error(error)
     if isinstance(error, click.Abort):
-        return _interrupted(error.__cause__)
+        return _interrupt(error.__cause__)
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
         return WRONG_CALL
@@ -244,7 +244,7 @@ def stopped_by(interrupt: BaseException | None) -> int:
     return TERMINATED if isinstance(interrupt, SigtermReceived) else INTERRUPTED
 
 
-def _interrupted(interrupt: BaseException | None) -> int:
+def _interrupt(interrupt: BaseException | None) -> int:
     show("error", "INTERRUPTED", "", "stopped by the user")
     return stopped_by(interrupt)
 

@@ -179,11 +179,11 @@ def validate(
     targets = _targets(to, format)
     findings = None
     if "text" in targets.values():
-        from substrait_agg_cli.findings import ProblemWriter, colored
+        from substrait_agg_cli.findings import ProblemWriter, uses_color
 
         several = len(plans) > 1 or any(is_folder(name) for name in plans)
         list_all = verbose or bool(select)
-        findings = ProblemWriter(colored(color), excerpt, several, list_all, error_on)
+        findings = ProblemWriter(uses_color(color), excerpt, several, list_all, error_on)
     run = _ValidationRun(error_on)
     tables = tables_of(sources)
     loaded = _given_plans(plans, sql, query, tables)
@@ -208,19 +208,19 @@ def _given_plans(
     """
     if not plans or sql is not None or query is not None:
         check_one_given(plans[0] if plans else None, sql, query)
-        yield from _planned(None, sql, query, sources)
+        yield from _plan(None, sql, query, sources)
         return
     files = tuple(n for n in plans if not (is_sql(n) or is_spec_file(n)) or is_folder(n))
     yield from each_plan(files)
     for name in plans:
         if name not in files:
             try:
-                yield from _planned(name, None, None, sources)
+                yield from _plan(name, None, None, sources)
             except UsageError as error:
                 yield error
 
 
-def _planned(
+def _plan(
     plan: str | None, sql: str | None, query: str | None, sources: dict[str, str]
 ) -> list[substrait_agg.Plan | Report]:
     """Return the plan of a query, those of a pipeline, or the report of SQL that cannot be planned."""

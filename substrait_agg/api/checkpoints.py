@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from substrait_agg.arguments import typed
+from substrait_agg.arguments import check_types
 
 if TYPE_CHECKING:
     from substrait_agg.commit import View
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from substrait_agg.tools.state import State
 
 
-@typed
+@check_types
 def open_view(checkpoint: str | Path, name: str | None = None) -> View:
     """Open a view of a checkpoint, to read it or its changes at any version. It needs no Spark.
 
@@ -42,7 +42,7 @@ def open_view(checkpoint: str | Path, name: str | None = None) -> View:
     return open_committed(checkpoint, name)
 
 
-@typed
+@check_types
 def open_state(checkpoint: str | Path) -> State:
     """Open the state of a checkpoint, to list, show, verify, roll back or configure it.
 

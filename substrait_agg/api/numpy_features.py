@@ -35,7 +35,11 @@ def avoid_slow_sorts(
         cpus: describes the processors.
         numpy: folder of numpy; None for the installed one.
     """
-    if DISABLED not in environment and _is_zen_4(cpus) and _names_levels(numpy or _installed()):
+    if (
+        DISABLED not in environment
+        and _is_zen_4(cpus)
+        and _names_levels(numpy or _find_installed())
+    ):
         environment[DISABLED] = AVX512
 
 
@@ -47,7 +51,7 @@ def _is_zen_4(cpus: Path) -> bool:
         return False  # not Linux
 
 
-def _installed() -> Path | None:
+def _find_installed() -> Path | None:
     spec = find_spec("numpy")
     return Path(spec.origin).parent if spec and spec.origin else None
 

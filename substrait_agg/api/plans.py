@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from substrait_agg.api.checking import check_with_sources
 from substrait_agg.api.checkpoints import open_state
-from substrait_agg.arguments import typed
+from substrait_agg.arguments import check_types
 from substrait_agg.errors import PlanRefused, UsageError, checked_choice
 from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
 from substrait_agg.problem_kinds import Mode
@@ -52,7 +52,7 @@ def load(source: PlanSource) -> Plan:
 
     Example:
         >>> plan = load("plans/windows/tumble_end.bin")
-        >>> plan.bound().names
+        >>> plan.bind().names
         ('team', 'minute', 'goals', 'sum')
     """
     plan = _plan(source)
@@ -86,7 +86,7 @@ def without_frames(plan: Plans) -> Plans:
     return _plan(plan) if is_frame(plan) else plan
 
 
-@typed
+@check_types
 def validate(
     plan: PlanSource,
     mode: Mode = "lenient",
@@ -165,7 +165,7 @@ def _content(plan: Plan) -> bytes:
         return b""
 
 
-@typed
+@check_types
 def explain(
     plan: Plans,
     format: str = "text",
@@ -224,10 +224,10 @@ def explain(
     static = (*static, *(name for name, spec in specs.items() if spec.static))
     static_names = frozenset(name.lower() for name in static)
     bound = combined_views(
-        {name: _bound(given, mode, static_names, specs) for name, given in plans.items()},
+        {name: _bind(given, mode, static_names, specs) for name, given in plans.items()},
         temporary_views(plan),
     )
-    from substrait_agg.report.explained import explained
+    from substrait_agg.report.explained import write_explanation
 
     name = "" if isinstance(plan, Mapping) else next(iter(plans.values())).name
     policies = None
@@ -238,10 +238,12 @@ def explain(
     batches = () if checkpoint is None else _past_batches(checkpoint)
     of_sources = _known_sources(bound, specs)
     static_tables = _tables(bound, static, ignored=specs)
-    return explained(bound, format, policy, name, static_tables, policies, batches, of_sources)
+    return write_explanation(
+        bound, format, policy, name, static_tables, policies, batches, of_sources
+    )
 
 
-def _bound(
+def _bind(
     plan: Plan, mode: Mode, static: frozenset[str], specs: Mapping[str, SourceSpec]
 ) -> BoundPlan:
     checked = check_with_sources(plan, mode, static, specs)

@@ -12,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from substrait_agg.arguments import check_objects, typed
+from substrait_agg.arguments import check_objects, check_types
 from substrait_agg.errors import UsageError
 from substrait_agg.optional_packages import require
 from substrait_agg.refresh.policies import parse_refresh
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from substrait_agg.scripts.planner import SqlPlanner
 
 
-@typed
+@check_types
 def sql(
     text: str | Path,
     sources: Mapping[str, Any] | None = None,
@@ -90,7 +90,7 @@ def sql(
     return replace(planned, refresh=policies.default)
 
 
-@typed
+@check_types
 def sql_views(
     text: str | Path,
     sources: Mapping[str, Any] | None = None,

@@ -14,7 +14,7 @@ from substrait_agg.api.plans import (
     without_frames,
 )
 from substrait_agg.api.queries import check_sources
-from substrait_agg.arguments import check_objects, typed
+from substrait_agg.arguments import check_objects, check_types
 from substrait_agg.errors import InputRefused, PlanRefused
 from substrait_agg.problem_kinds import Mode
 from substrait_agg.report.checked_plan import Plan
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from substrait_agg.spark.query.handle import Run
 
 
-@typed
+@check_types
 def run(
     plan: Plans,
     sources: Mapping[str, Any] | None = None,
@@ -171,7 +171,7 @@ def run(
     plan = without_frames(plan)
     # These are the parameters of this function, which are the fields of the options.
     arguments = locals().copy()
-    arguments["conf"] = _configured(plan, conf)
+    arguments["conf"] = _merge_configuration(plan, conf)
     options = RunOptions(
         **{name: arguments[name] for name in arguments.keys() - {"plan", "sources"}}
     )
@@ -233,7 +233,7 @@ def _is_planned_away(name: str, plans: Iterable[Plan], reads: Iterable[BoundRead
     return any(plan.origin is not None and plan.origin.mentions(name) for plan in plans)
 
 
-def _configured(plan: Plans, conf: Mapping[str, str] | None) -> Mapping[str, str] | None:
+def _merge_configuration(plan: Plans, conf: Mapping[str, str] | None) -> Mapping[str, str] | None:
     """Return Spark configuration after that of the project of a pipeline."""
     own = getattr(plan, "configuration", None)
     return {**own, **(conf or {})} if own else conf
@@ -257,11 +257,11 @@ def bound_to_run(plan: Plan, sources: Mapping[str, Any], options: RunOptions) ->
     checked = plan.check(options.mode)
     errors = {problem.code for problem in checked.problems if problem.level == "error"}
     if checked.decoded is None:
-        return plan.bound(options.mode)
+        return plan.bind(options.mode)
     if errors and errors <= {"JOIN_WITHOUT_KEY", "JOIN_MARK_NULLABLE"}:
-        return plan.bound(options.mode, _static_sources(checked.decoded, sources))
+        return plan.bind(options.mode, _static_sources(checked.decoded, sources))
     if errors != {"SCHEMA_TYPES_MISSING"} or options.mode != "lenient":
-        return plan.bound(options.mode)
+        return plan.bind(options.mode)
     from substrait_agg.optional_packages import require
 
     require("pyspark", "pandas")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from substrait_agg.deferred_imports import deferred
+from substrait_agg.deferred_imports import defer
 
 if TYPE_CHECKING:
     from substrait_agg.bind.bound import BoundPlan
@@ -17,6 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BoundPlan", "bind", "untyped_tables"]
 
-__getattr__ = deferred(
+__getattr__ = defer(
     __name__, {"bind": "plan.binder", "untyped_tables": "plan.binder", "BoundPlan": "bound"}
 )

@@ -420,10 +420,10 @@ class Frame:
 
     def __str__(self) -> str:
         unit = "rows" if self.rows else "range"
-        return f"{unit} {_bound(self.lower, 'preceding')} to {_bound(self.upper, 'following')}"
+        return f"{unit} {_describe_bound(self.lower, 'preceding')} to {_describe_bound(self.upper, 'following')}"
 
 
-def _bound(distance: int | None, end: str) -> str:
+def _describe_bound(distance: int | None, end: str) -> str:
     if not distance:
         return "current row" if distance == 0 else f"unbounded {end}"
     return f"{abs(distance)} {'preceding' if distance < 0 else 'following'}"

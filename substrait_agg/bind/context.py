@@ -164,13 +164,13 @@ class BindContext:
 
     def check_type(self, type_: Type, path: str) -> bool:
         """Return whether expressions may have a type. Report a type that they cannot have."""
-        return self._supported(type_, path, is_readable(type_))
+        return self._check_supported(type_, path, is_readable(type_))
 
     def check_column(self, type_: Type, path: str) -> bool:
         """Return whether columns may have a type. Report a type that they cannot have."""
-        return self._supported(type_, path, is_keyable(type_))
+        return self._check_supported(type_, path, is_keyable(type_))
 
-    def _supported(self, type_: Type, path: str, supported: bool) -> bool:
+    def _check_supported(self, type_: Type, path: str, supported: bool) -> bool:
         if not supported:
             instead = INSTEAD.get(type_.kind, "a supported type")
             self.report("TYPE_NOT_SUPPORTED", path, type=type_, instead=instead)
@@ -246,6 +246,6 @@ def columns(types: Schema) -> tuple[Expr, ...]:
     return tuple(Column(type_, ordinal) for ordinal, type_ in enumerate(types))
 
 
-def listed(types: Schema) -> str:
+def list_types(types: Schema) -> str:
     """List types for a message: ``i64, string?``."""
     return ", ".join(str(t) for t in types)

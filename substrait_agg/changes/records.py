@@ -76,14 +76,14 @@ class Record:
         while epochs := self._epochs():
             path = self._file(epochs[-1])
             try:
-                return self._parsed(FolderFiles(path.parent).read(path.name), path)
+                return self._parse(FolderFiles(path.parent).read(path.name), path)
             except FileNotFoundError:
                 continue  # a newer run replaced the record
             except NotPlain as error:
-                raise self._damaged(path, "it is not a regular file") from error
+                raise self._refuse_damage(path, "it is not a regular file") from error
         return None
 
-    def _parsed(self, content: bytes, path: Location) -> tuple[int | None, int]:
+    def _parse(self, content: bytes, path: Location) -> tuple[int | None, int]:
         owner = self.owner()
         try:
             body = unseal(content, path.name, format=RECORD_FORMAT, checkpoint=owner).body
@@ -93,13 +93,15 @@ class Record:
         except StateRefused as error:
             if error.code != "STATE_DAMAGED":
                 raise
-            raise self._damaged(path, error.message.partition(": ")[2]) from error
+            raise self._refuse_damage(path, error.message.partition(": ")[2]) from error
         except (ValueError, KeyError, TypeError) as error:
-            raise self._damaged(path, f"it cannot be read ({error})") from error
+            raise self._refuse_damage(path, f"it cannot be read ({error})") from error
         if output != self.output:
-            raise self._damaged(path, "it belongs to another output")
+            raise self._refuse_damage(path, "it belongs to another output")
         if view != self.view:
-            raise self._damaged(path, f"it belongs to {f'view {view}' if view else 'another view'}")
+            raise self._refuse_damage(
+                path, f"it belongs to {f'view {view}' if view else 'another view'}"
+            )
         if owner:
             self._check_reached(path, version)
         return version, size
@@ -129,7 +131,7 @@ class Record:
             path=str(path),
         )
 
-    def _damaged(self, path: Location, reason: str) -> StateRefused:
+    def _refuse_damage(self, path: Location, reason: str) -> StateRefused:
         return StateRefused(
             "OUTPUT_RECORD_DAMAGED",
             f"the record of the output {self.output} is damaged: {reason}",
@@ -149,7 +151,7 @@ class Record:
 
         Deletes the records and drafts of earlier runs.
         """
-        with self.fence.guarded():
+        with self.fence.guard():
             self.write(version, size)
             for epoch in self._epochs():
                 if epoch < self.fence.epoch:

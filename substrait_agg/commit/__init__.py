@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from substrait_agg.deferred_imports import deferred
+from substrait_agg.deferred_imports import defer
 
 if TYPE_CHECKING:
     from substrait_agg.commit.log.checkpoint import Checkpoint
@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Checkpoint", "View", "open_view"]
 
-__getattr__ = deferred(
+__getattr__ = defer(
     __name__, {"Checkpoint": "log.checkpoint", "View": "view.view", "open_view": "view.view"}
 )

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from substrait_agg.connect.protocol import TableSource
 from substrait_agg.errors import InputRefused, UsageError
-from substrait_agg.redaction import cleaned, safe_cause
+from substrait_agg.redaction import clean, safe_cause
 
 F = TypeVar("F")
 
@@ -60,7 +60,7 @@ class LakeTable:
     state: str
     place: str
 
-    def recreated(self) -> InputRefused:
+    def refuse_recreated(self) -> InputRefused:
         """Return the error SOURCE_RECREATED."""
         message = f"this is not the {self.format} table that the checkpoint has read: it was created again, or set back"
         help = "start a new checkpoint, or restore the table"
@@ -76,18 +76,18 @@ class LakeTable:
         self, reason: object, help: str = "check the table with the program that writes it"
     ) -> InputRefused:
         """Return the error SOURCE_UNREADABLE."""
-        message = f"the {self.format} table cannot be read: {cleaned(str(reason))}"
+        message = f"the {self.format} table cannot be read: {clean(str(reason))}"
         return InputRefused("SOURCE_UNREADABLE", message, help=help, path=self.place)
 
     @contextmanager
-    def reading(self, *errors: type[Exception]) -> Iterator[None]:
+    def translate_errors(self, *errors: type[Exception]) -> Iterator[None]:
         """Turn errors of reading files, and some others, into those of the source."""
         try:
             yield
         except (OSError, pa.ArrowException, *errors) as error:
             text = str(error)
             if isinstance(error, FileNotFoundError) or NOT_FOUND.search(text):
-                raise self.gone(f"one of its files: {cleaned(text)}") from safe_cause(error)
+                raise self.gone(f"one of its files: {clean(text)}") from safe_cause(error)
             raise self.unreadable(text) from safe_cause(error)
 
     def read_start(self, sources: Iterable[TableSource]) -> int | None:

@@ -13,6 +13,6 @@ def with_weights(rows: pa.Table, weights: np.ndarray | int = 1) -> pa.Table:
     return rows.append_column(WEIGHT, pa.array(np.full(rows.num_rows, weights, np.int64)))
 
 
-def weighted(schema: pa.Schema) -> pa.Schema:
+def add_weight(schema: pa.Schema) -> pa.Schema:
     """Return the columns with that of the weights."""
     return schema.append(pa.field(WEIGHT, pa.int64()))

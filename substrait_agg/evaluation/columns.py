@@ -41,7 +41,7 @@ class Rows:
         return rows
 
 
-def failed(what: str, reason: str) -> RunFailed:
+def refuse_value(what: str, reason: str) -> RunFailed:
     """Return the error for a value that cannot be computed."""
     return RunFailed(
         "BATCH_FAILED",
@@ -96,7 +96,7 @@ def per_value(function: Callable[..., Numbers], type_: pa.DataType, *columns: pa
     return array(values, type_, valid(*columns))
 
 
-def retyped(column: pa.Array, type_: pa.DataType) -> pa.Array:
+def retype(column: pa.Array, type_: pa.DataType) -> pa.Array:
     """Return the same bytes as values of another type of the same width."""
     return pa.Array.from_buffers(
         type_, len(column), column.buffers(), column.null_count, column.offset
@@ -108,7 +108,7 @@ def null_unless(condition: pa.Array, column: pa.Array) -> pa.Array:
     return pc.if_else(condition, column, pa.scalar(None, column.type))
 
 
-def scattered(part: pa.Array, ordinals: pa.Array, count: int) -> pa.Array:
+def scatter(part: pa.Array, ordinals: pa.Array, count: int) -> pa.Array:
     """Return `count` values: those of `part` at `ordinals`, null elsewhere."""
     places = np.zeros(count, np.int64)
     inside = np.zeros(count, np.bool_)

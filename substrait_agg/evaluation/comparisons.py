@@ -39,7 +39,7 @@ def _float_order(column: pa.Array) -> pa.Array:
     """Map floats to integers of the same order."""
     size = column.type.bit_width
 
-    def ordered(values: Numbers) -> Numbers:
+    def to_ordered(values: Numbers) -> Numbers:
         """Return integers whose order is that of the floats, NaN last."""
         kind = np.dtype(f"int{size}")
         plain = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
@@ -47,7 +47,7 @@ def _float_order(column: pa.Array) -> pa.Array:
         orders: Numbers = np.where(bits < 0, bits ^ np.iinfo(kind).max, bits)
         return orders
 
-    return per_value(ordered, pa.int64() if size == 64 else pa.int32(), column)
+    return per_value(to_ordered, pa.int64() if size == 64 else pa.int32(), column)
 
 
 def equal(left: pa.Array, right: pa.Array) -> pa.Array:
@@ -55,7 +55,7 @@ def equal(left: pa.Array, right: pa.Array) -> pa.Array:
     return pc.equal(in_order(left), in_order(right))
 
 
-def _compared(compare: Compare) -> Kernel:
+def _to_kernel(compare: Compare) -> Kernel:
     return Kernel(alike, lambda args: compare(in_order(args[0]), in_order(args[1])))
 
 
@@ -115,12 +115,12 @@ def is_in(value: pa.Array, options: pa.Array) -> pa.Array:
 _EVERYWHERE = partial(Kernel, lambda _call: True)
 
 COMPARISONS: Kernels = {
-    "equal": (_compared(pc.equal),),
-    "not_equal": (_compared(pc.not_equal),),
-    "lt": (_compared(pc.less),),
-    "lte": (_compared(pc.less_equal),),
-    "gt": (_compared(pc.greater),),
-    "gte": (_compared(pc.greater_equal),),
+    "equal": (_to_kernel(pc.equal),),
+    "not_equal": (_to_kernel(pc.not_equal),),
+    "lt": (_to_kernel(pc.less),),
+    "lte": (_to_kernel(pc.less_equal),),
+    "gt": (_to_kernel(pc.greater),),
+    "gte": (_to_kernel(pc.greater_equal),),
     "is_distinct_from": (Kernel(alike, lambda args: pc.invert(same(args[0], args[1]))),),
     "is_not_distinct_from": (Kernel(alike, lambda args: same(args[0], args[1])),),
     "between": (Kernel(alike, _between),),

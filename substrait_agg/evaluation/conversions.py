@@ -21,11 +21,11 @@ from substrait_agg.evaluation.columns import (
     null_unless,
     numbers,
     per_value,
-    retyped,
+    retype,
     valid,
 )
 from substrait_agg.evaluation.constants import MAX_DIGITS, arrow_type
-from substrait_agg.evaluation.texts import TEXTS, sliced
+from substrait_agg.evaluation.texts import TEXTS, slice_text
 from substrait_agg.evaluation.times import as_dates, as_timestamps, texts
 from substrait_agg.plan.types import INTEGER_BITS, SIGNED, Type
 
@@ -81,17 +81,17 @@ def _integer_to_decimal(column: pa.Array, conversion: Conversion) -> pa.Array:
 
 def _decimal_to_decimal(column: pa.Array, conversion: Conversion) -> pa.Array:
     target = _params(conversion.type)
-    return decimals.converted(column, target, null_on_failure=conversion.null_on_failure)
+    return decimals.convert(column, target, null_on_failure=conversion.null_on_failure)
 
 
 def _decimal_to_integer(column: pa.Array, conversion: Conversion) -> pa.Array:
-    return _integer_from(decimals.truncated(column), conversion)
+    return _integer_from(decimals.drop_fraction(column), conversion)
 
 
 def _decimal_to_double(column: pa.Array, _conversion: Conversion) -> pa.Array:
     """Return the nearest doubles."""
     scale = column.type.scale
-    unscaled = retyped(column, pa.decimal128(38, 0))
+    unscaled = retype(column, pa.decimal128(38, 0))
     limit = pa.scalar(_EXACT_IN_DOUBLE, pa.int64()).cast(unscaled.type)
     small = pc.less(pc.abs(unscaled), limit)
     if scale <= _EXACT_POWERS and pc.all(small).as_py() is not False:
@@ -158,7 +158,7 @@ def _cut_text(column: pa.Array, conversion: Conversion) -> pa.Array:
         source.kind in ("varchar", "fixedchar") and source.params[0] <= target.params[0]
     ):
         return column
-    return sliced(column, 0, target.params[0])
+    return slice_text(column, 0, target.params[0])
 
 
 def _to_timestamp(column: pa.Array, conversion: Conversion) -> pa.Array:
@@ -176,7 +176,7 @@ def _to_timestamp(column: pa.Array, conversion: Conversion) -> pa.Array:
     return array(ticks - ticks % step, type_, valid(column))
 
 
-def _unchanged(column: pa.Array, _conversion: Conversion) -> pa.Array:
+def _keep(column: pa.Array, _conversion: Conversion) -> pa.Array:
     return column
 
 
@@ -201,7 +201,7 @@ _CASTS: dict[Pair, CastCase] = {
     **{(s, t): CastCase(_cut_text) for s in TEXTS for t in TEXTS},
     **{(s, t): CastCase(_to_timestamp, fails=True) for s in ("date", *_POINTS) for t in _POINTS},
     **{(s, "date"): CastCase(lambda column, _conversion: as_dates(column)) for s in _POINTS},
-    **{(kind, kind): CastCase(_unchanged) for kind in ("bool", "date", "binary", "interval_year")},
+    **{(kind, kind): CastCase(_keep) for kind in ("bool", "date", "binary", "interval_year")},
 }  # fmt: skip
 """(kind of the source, kind of the target) -> how to convert."""
 
@@ -262,7 +262,7 @@ _PLAIN: dict[str, tuple[re.Pattern[str], Callable[[str, Type], int | float | Non
 """Kind of a type -> texts that every system reads alike, and their value as in `Constant`; None if it does not fit."""
 
 
-def folded(conversion: Conversion) -> Constant | None:
+def fold(conversion: Conversion) -> Constant | None:
     """Return the cast of a constant text as a constant; None if it is something else.
 
     Only texts in the usual form of a date, a timestamp or a number are read.

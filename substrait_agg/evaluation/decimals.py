@@ -1,7 +1,7 @@
 """Exact decimal arithmetic, rounded once (half away from zero) to the declared type.
 
 Intermediate values have up to 76 digits, in 256 bits. A type's number of digits does not limit
-Arrow's values, so `retyped` gives an array the type that a kernel needs.
+Arrow's values, so `retype` gives an array the type that a kernel needs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from substrait_agg.evaluation.columns import null_unless, retyped
+from substrait_agg.evaluation.columns import null_unless, retype
 from substrait_agg.evaluation.constants import decimal_value
 from substrait_agg.plan.arrow import MAX_DECIMAL_PRECISION
 
@@ -38,18 +38,18 @@ class Width:
 
     def whole(self, column: pa.Array) -> pa.Array:
         """Return the unscaled values of decimals of this width."""
-        return retyped(column, self.type(self.digits, 0))
+        return retype(column, self.type(self.digits, 0))
 
     def product(self, left: pa.Array, right: pa.Array) -> pa.Array:
         """Return the product, which must fit, of decimals of this width."""
         # Arrow's type of a product has one digit more than the types of both factors together.
         factor = self.type(self.digits // 2 - 1, 0)
-        product = pc.multiply(retyped(left, factor), retyped(right, factor))
-        return retyped(product, self.type(self.digits, left.type.scale + right.type.scale))
+        product = pc.multiply(retype(left, factor), retype(right, factor))
+        return retype(product, self.type(self.digits, left.type.scale + right.type.scale))
 
     def term(self, column: pa.Array) -> pa.Array:
         """Return decimals in a type of whose sums Arrow has a type."""
-        return retyped(column, self.type(self.digits - 1, column.type.scale))
+        return retype(column, self.type(self.digits - 1, column.type.scale))
 
 
 _NARROW = Width(pa.decimal128, 38)
@@ -101,7 +101,7 @@ def _truncated_to(column: pa.Array, scale: int) -> pa.Array:
     return pc.cast(pc.round(column, scale, "towards_zero"), make(column.type.precision, scale))
 
 
-def converted(column: pa.Array, target: Params, *, null_on_failure: bool) -> pa.Array:
+def convert(column: pa.Array, target: Params, *, null_on_failure: bool) -> pa.Array:
     """Round decimals of a column to `target`; fail, or give null, where one does not fit."""
     (precision, scale), type_ = params_of(column), pa.decimal128(*target)
     if scale <= target[1] and precision - scale <= target[0] - target[1]:
@@ -109,7 +109,7 @@ def converted(column: pa.Array, target: Params, *, null_on_failure: bool) -> pa.
     return fit(wide(column), target, null_on_failure=null_on_failure)
 
 
-def _aligned(left: pa.Array, right: pa.Array) -> tuple[pa.Array, pa.Array]:
+def _align(left: pa.Array, right: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Return both terms with the same scale, in a type for their sum."""
     (p, s), (q, t) = params_of(left), params_of(right)
     scale = max(s, t)
@@ -119,12 +119,12 @@ def _aligned(left: pa.Array, right: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 def add(left: pa.Array, right: pa.Array, target: Params) -> pa.Array:
     """Return left + right."""
-    return fit(pc.add(*_aligned(left, right)), target)
+    return fit(pc.add(*_align(left, right)), target)
 
 
 def subtract(left: pa.Array, right: pa.Array, target: Params) -> pa.Array:
     """Return left - right."""
-    return fit(pc.subtract(*_aligned(left, right)), target)
+    return fit(pc.subtract(*_align(left, right)), target)
 
 
 def multiply(left: pa.Array, right: pa.Array, target: Params) -> pa.Array:
@@ -156,7 +156,7 @@ def divide(left: pa.Array, right: pa.Array, target: Params) -> pa.Array:
     divisor = width.whole(width.cast(divisor, max(-shift, 0)))
     quotient = pc.round(_quotient(dividend, divisor, width), 0, "half_towards_infinity")
     result = fit(width.cast(quotient, 0), (target[0], 0))
-    return retyped(result, pa.decimal128(*target))
+    return retype(result, pa.decimal128(*target))
 
 
 def _check_divisor(divisor: pa.Array) -> None:
@@ -171,10 +171,10 @@ def _quotient(dividend: pa.Array, divisor: pa.Array, width: Width) -> pa.Array:
 
     Further digits cannot change how a number is rounded half away from zero, to a whole number.
     """
-    left = retyped(dividend, width.type(width.digits - _QUOTIENT_DIGITS, 0))
+    left = retype(dividend, width.type(width.digits - _QUOTIENT_DIGITS, 0))
     # Arrow also divides where a value is null.
     right = pc.fill_null(divisor, pa.scalar(decimal_value(1, 0)).cast(divisor.type))
-    quotient = pc.divide(left, retyped(right, width.type(1, 0)))
+    quotient = pc.divide(left, retype(right, width.type(1, 0)))
     return null_unless(pc.is_valid(divisor), quotient)
 
 
@@ -194,12 +194,12 @@ def modulus(left: pa.Array, right: pa.Array, target: Params) -> pa.Array:
     x, y = _WIDE.whole(wide(left, scale)), _WIDE.whole(wide(right, scale))
     times = wide(pc.trunc(_quotient(x, y, _WIDE)), 0)
     rest = pc.subtract(_WIDE.term(x), _WIDE.term(_WIDE.product(times, y)))
-    return fit(retyped(rest, pa.decimal256(_WIDE.digits, scale)), target)
+    return fit(retype(rest, pa.decimal256(_WIDE.digits, scale)), target)
 
 
 def texts(column: pa.Array) -> pa.Array:
     """Return decimals as text with all their fraction digits, never with an exponent."""
-    scale, plain = column.type.scale, retyped(column, pa.decimal128(38, 0))
+    scale, plain = column.type.scale, retype(column, pa.decimal128(38, 0))
     digits = pc.utf8_lpad(pc.cast(pc.abs(plain), pa.string()), scale + 1, "0")
     if scale:
         whole, fraction = (
@@ -216,6 +216,6 @@ def is_zero(column: pa.Array) -> pa.Array:
     return pc.equal(column, pa.scalar(decimal_value(0, 0)).cast(column.type))
 
 
-def truncated(column: pa.Array) -> pa.Array:
+def drop_fraction(column: pa.Array) -> pa.Array:
     """Return decimals without their fraction, in 256 bits with scale 0."""
     return wide(pc.trunc(wide(column)), 0)

@@ -30,10 +30,10 @@ from substrait_agg.bind.bound import (
     NestedPart,
 )
 from substrait_agg.errors import RunFailed
-from substrait_agg.evaluation.columns import Mask, Rows, failed, null_unless, scattered
+from substrait_agg.evaluation.columns import Mask, Rows, null_unless, refuse_value, scatter
 from substrait_agg.evaluation.comparisons import COMPARISONS, comparable, equal, is_in
 from substrait_agg.evaluation.constants import MAX_DIGITS, arrow_type, scalar
-from substrait_agg.evaluation.conversions import cast_of, folded
+from substrait_agg.evaluation.conversions import cast_of, fold
 from substrait_agg.evaluation.kernels import Kernel, KernelArguments, Kernels
 from substrait_agg.evaluation.numbers import NUMBERS
 from substrait_agg.evaluation.texts import TEXT
@@ -58,7 +58,7 @@ class Evaluator:
         if not self.fails or selected.all():
             return self.compute(rows)
         ordinals = pa.array(np.flatnonzero(selected))
-        return scattered(self.compute(rows.at(ordinals)), ordinals, rows.count)
+        return scatter(self.compute(rows.at(ordinals)), ordinals, rows.count)
 
 
 class ExpressionFailed(RunFailed):
@@ -76,7 +76,7 @@ class _Unsupported(Exception):
 def supports(expr: Expr) -> bool:
     """Return whether `evaluate` computes an expression as Spark does, for all values."""
     try:
-        _compiled(expr)
+        _compile(expr)
     except _Unsupported:
         return False
     return True
@@ -97,12 +97,12 @@ def evaluate(expr: Expr, columns: Sequence[pa.Array], rows: int) -> pa.Array:
         ExpressionFailed: ``BATCH_FAILED``, if Spark fails for these values or may fail.
     """
     try:
-        return _compiled(expr).compute(Rows(columns, rows))
+        return _compile(expr).compute(Rows(columns, rows))
     except RunFailed as error:
         raise ExpressionFailed(error, expr) from error
 
 
-def _compiled(expr: Expr) -> Evaluator:
+def _compile(expr: Expr) -> Evaluator:
     compile_ = _COMPILE.get(type(expr))
     if compile_ is None or arrow_type(expr.type) is None:
         raise _Unsupported
@@ -119,7 +119,7 @@ def _true(column: pa.Array) -> Mask:
     return mask
 
 
-def _known(column: pa.Array) -> Mask:
+def _mask_known(column: pa.Array) -> Mask:
     mask: Mask = pc.is_valid(column).to_numpy(zero_copy_only=False)
     return mask
 
@@ -139,15 +139,15 @@ def _field(expr: NestedPart) -> Evaluator:
     """Compile a reference to a field of a struct."""
     if expr.input.type.kind != "struct":
         raise _Unsupported
-    whole = _compiled(expr.input)
+    whole = _compile(expr.input)
     return Evaluator(lambda rows: pc.struct_field(whole.compute(rows), [expr.step]), whole.fails)
 
 
-def _guarded(what: str, compute: Callable[[], pa.Array]) -> pa.Array:
+def _guard(what: str, compute: Callable[[], pa.Array]) -> pa.Array:
     try:
         return compute()
     except (pa.ArrowInvalid, OverflowError) as error:
-        raise failed(what, str(error)) from error
+        raise refuse_value(what, str(error)) from error
 
 
 def _in_steps(expr: Call) -> Expr:
@@ -177,22 +177,22 @@ def _call(expr: Call) -> Evaluator:
     if expr.function in MOVES and expr.arguments:
         steps = _in_steps(expr)
         if steps is not expr:
-            return _compiled(steps)
+            return _compile(steps)
     lazy = _LAZY.get(expr.function)
     if lazy is not None:
         if any(_type(a) != _type(expr) for a in expr.arguments):
             raise _Unsupported
-        parts = [_compiled(a) for a in expr.arguments]
+        parts = [_compile(a) for a in expr.arguments]
         return Evaluator(lambda rows: lazy(parts, rows), any(p.fails for p in parts))
     kernel = next((k for k in KERNELS.get(expr.function, ()) if k.takes(expr)), None)
     if kernel is None:
         raise _Unsupported
-    parts = [_compiled(a) for a in expr.arguments]
+    parts = [_compile(a) for a in expr.arguments]
 
     def compute(rows: Rows) -> pa.Array:
         columns = tuple(part.compute(rows) for part in parts)
         arguments = KernelArguments(expr, columns, rows.count)
-        return _guarded(expr.function, lambda: kernel.compute(arguments))
+        return _guard(expr.function, lambda: kernel.compute(arguments))
 
     return Evaluator(compute, kernel.fails or any(p.fails for p in parts))
 
@@ -221,20 +221,20 @@ def _and_not(parts: Sequence[Evaluator], rows: Rows) -> pa.Array:
 def _coalesce(parts: Sequence[Evaluator], rows: Rows) -> pa.Array:
     result = parts[0].compute(rows)
     for part in parts[1:]:
-        result = pc.coalesce(result, part.where(rows, ~_known(result)))
+        result = pc.coalesce(result, part.where(rows, ~_mask_known(result)))
     return result
 
 
 def _conversion(expr: Conversion) -> Evaluator:
-    constant = folded(expr)
+    constant = fold(expr)
     if constant is not None:
         return _constant(constant)
     cast = cast_of(expr)
     if cast is None:
         raise _Unsupported
-    part = _compiled(expr.input)
+    part = _compile(expr.input)
     return Evaluator(
-        lambda rows: _guarded("cast", lambda: cast.convert(part.compute(rows), expr)),
+        lambda rows: _guard("cast", lambda: cast.convert(part.compute(rows), expr)),
         part.fails or (cast.fails and not expr.null_on_failure),
     )
 
@@ -243,8 +243,8 @@ def _conditional(expr: Conditional) -> Evaluator:
     values = [*(value for _, value in expr.clauses), expr.otherwise]
     if any(_type(value) != _type(expr) for value in values):
         raise _Unsupported
-    clauses = [(_compiled(c), _compiled(v)) for c, v in expr.clauses]
-    otherwise = _compiled(expr.otherwise)
+    clauses = [(_compile(c), _compile(v)) for c, v in expr.clauses]
+    otherwise = _compile(expr.otherwise)
 
     def compute(rows: Rows) -> pa.Array:
         """Evaluate each value only for the rows whose first true condition selects it."""
@@ -269,12 +269,12 @@ def _in_list(expr: InList) -> Evaluator:
     types = {_type(part) for part in (expr.value, *expr.options)}
     if len(types) > 1 or not comparable(_type(expr.value)):
         raise _Unsupported
-    value = _compiled(expr.value)
+    value = _compile(expr.value)
     constants = [scalar(o) if isinstance(o, Constant) else None for o in expr.options]
     if all(constant is not None for constant in constants):
         options = pa.concat_arrays([pa.repeat(constant, 1) for constant in constants])
         return Evaluator(lambda rows: is_in(value.compute(rows), options), value.fails)
-    parts = [value, *map(_compiled, expr.options)]
+    parts = [value, *map(_compile, expr.options)]
     return Evaluator(lambda rows: _in_turn_equal(parts, rows), any(p.fails for p in parts))
 
 
@@ -283,7 +283,7 @@ def _in_turn_equal(parts: Sequence[Evaluator], rows: Rows) -> pa.Array:
     value = parts[0].compute(rows)
     equals = pa.repeat(pa.scalar(False), rows.count)
     for part in parts[1:]:
-        undecided = _known(value) & ~_true(equals)
+        undecided = _mask_known(value) & ~_true(equals)
         equals = pc.or_kleene(equals, equal(value, part.where(rows, undecided)))
     return null_unless(pc.is_valid(value), equals)
 
@@ -299,12 +299,12 @@ _LAZY: dict[str, Lazy] = {
 """Functions that evaluate an argument only where the earlier ones do not decide the result."""
 
 
-def _merged(*tables: Kernels) -> dict[str, tuple[Kernel, ...]]:
+def _merge_kernels(*tables: Kernels) -> dict[str, tuple[Kernel, ...]]:
     names = {name for table in tables for name in table}
     return {name: tuple(k for t in tables for k in t.get(name, ())) for name in names}
 
 
-KERNELS = _merged(COMPARISONS, NUMBERS, TEXT, TIME, MOVES)
+KERNELS = _merge_kernels(COMPARISONS, NUMBERS, TEXT, TIME, MOVES)
 """Function -> its kernels, for functions that evaluate all arguments."""
 
 _COMPILE: dict[type, Callable[[Any], Evaluator]] = {

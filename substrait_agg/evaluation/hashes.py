@@ -149,18 +149,18 @@ def murmur3(columns: Sequence[pa.Array], rows: int) -> npt.NDArray[np.int32]:
         rows: number of rows.
     """
     hashes = np.full(rows, SEED, np.uint32)
-    result: npt.NDArray[np.int32] = _chained(_MURMUR, columns, hashes).view(np.int32)
+    result: npt.NDArray[np.int32] = _chain(_MURMUR, columns, hashes).view(np.int32)
     return result
 
 
 def xxhash64(columns: Sequence[pa.Array], rows: int) -> npt.NDArray[np.int64]:
     """Return ``xxhash64(columns)``, with the arguments of `murmur3`."""
     hashes = np.full(rows, SEED, np.uint64)
-    result: npt.NDArray[np.int64] = _chained(_XXHASH, columns, hashes).view(np.int64)
+    result: npt.NDArray[np.int64] = _chain(_XXHASH, columns, hashes).view(np.int64)
     return result
 
 
-def normalised(column: pa.Array) -> pa.Array:
+def normalise(column: pa.Array) -> pa.Array:
     """Return the column with one representation for all NaN and for both zeros."""
     if not pa.types.is_floating(column.type):
         return column
@@ -173,9 +173,9 @@ def _normal(values: Numbers) -> Numbers:
     return plain
 
 
-def _chained(family: _Family, columns: Sequence[pa.Array], hashes: Any) -> Any:
+def _chain(family: _Family, columns: Sequence[pa.Array], hashes: Any) -> Any:
     for column in columns:
-        chained = _hashed(family, column, hashes)
+        chained = _hash_column(family, column, hashes)
         if column.null_count:
             is_valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
             chained = np.where(is_valid, chained, hashes)
@@ -183,7 +183,7 @@ def _chained(family: _Family, columns: Sequence[pa.Array], hashes: Any) -> Any:
     return hashes
 
 
-def _hashed(family: _Family, column: pa.Array, seeds: Any) -> Any:
+def _hash_column(family: _Family, column: pa.Array, seeds: Any) -> Any:
     type_ = column.type
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
         return family.of_bytes(_strings(column), seeds)
@@ -258,13 +258,13 @@ def _longest_first(
     The strings that have a further block are then the first ones.
     """
 
-    def hashed(texts: _Texts, seeds: Any) -> Any:
+    def hash_texts(texts: _Texts, seeds: Any) -> Any:
         order = np.argsort(-texts.lengths, kind="stable")
         result = np.empty_like(seeds)
         result[order] = hash_(texts.take(order), seeds[order])
         return result
 
-    return hashed
+    return hash_texts
 
 
 def _active(lengths: Ints, size: int) -> list[int]:
@@ -277,15 +277,15 @@ def _active(lengths: Ints, size: int) -> list[int]:
 # --- Murmur3 ------------------------------------------------------------------------------------
 
 
-def _rotated(values: Any, bits: int) -> Any:
+def _rotate(values: Any, bits: int) -> Any:
     size = values.dtype.itemsize * 8
     kind = values.dtype.type
     return (values << kind(bits)) | (values >> kind(size - bits))
 
 
-def _mixed(hashes: Words, words: Words) -> Words:
-    scrambled = _rotated(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-    mixed: Words = _rotated(hashes ^ scrambled, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+def _mix(hashes: Words, words: Words) -> Words:
+    scrambled = _rotate(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    mixed: Words = _rotate(hashes ^ scrambled, 13) * np.uint32(5) + np.uint32(0xE6546B64)
     return mixed
 
 
@@ -299,23 +299,23 @@ def _murmur_end(hashes: Words, lengths: Any) -> Words:
 def _murmur_long(values: Longs, seeds: Words) -> Words:
     low = values.astype(np.uint32)
     high = (values >> np.uint64(32)).astype(np.uint32)
-    return _murmur_end(_mixed(_mixed(seeds, low), high), np.uint32(8))
+    return _murmur_end(_mix(_mix(seeds, low), high), np.uint32(8))
 
 
 def _murmur_bytes(texts: _Texts, seeds: Words) -> Words:
     hashes, words, lengths = seeds.copy(), texts.words(4), texts.lengths
     for block, count in enumerate(_active(lengths, 4)):
-        hashes[:count] = _mixed(hashes[:count], words[texts.starts[:count] + 4 * block])
+        hashes[:count] = _mix(hashes[:count], words[texts.starts[:count] + 4 * block])
     after = texts.starts + lengths // 4 * 4
     for place in range(3):
         rows = np.flatnonzero(lengths % 4 > place)
         signed = texts.data[after[rows] + place].view(np.int8).astype(np.int32)
-        hashes[rows] = _mixed(hashes[rows], signed.view(np.uint32))
+        hashes[rows] = _mix(hashes[rows], signed.view(np.uint32))
     return _murmur_end(hashes, lengths.astype(np.uint32))
 
 
 _MURMUR = _Family(
-    lambda values, seeds: _murmur_end(_mixed(seeds, values), np.uint32(4)),
+    lambda values, seeds: _murmur_end(_mix(seeds, values), np.uint32(4)),
     _murmur_long,
     _longest_first(_murmur_bytes),
 )
@@ -331,16 +331,16 @@ _P1, _P2, _P3, _P4, _P5 = (
 )  # fmt: skip
 
 
-def _scrambled(words: Longs) -> Any:
-    return _rotated(words * _P2, 31) * _P1
+def _scramble(words: Longs) -> Any:
+    return _rotate(words * _P2, 31) * _P1
 
 
 def _with_long(hashes: Longs, words: Longs) -> Any:
-    return _rotated(hashes ^ _scrambled(words), 27) * _P1 + _P4
+    return _rotate(hashes ^ _scramble(words), 27) * _P1 + _P4
 
 
 def _with_int(hashes: Longs, words: Longs) -> Any:
-    return _rotated(hashes ^ (words * _P1), 23) * _P2 + _P3
+    return _rotate(hashes ^ (words * _P1), 23) * _P2 + _P3
 
 
 def _xxhash_end(hashes: Longs) -> Longs:
@@ -364,11 +364,11 @@ def _stripes(texts: _Texts, seeds: Longs) -> Longs:
     for block, count in enumerate(_active(texts.lengths, 32)):
         for lane, state in enumerate(lanes):
             read = words[texts.starts[:count] + (32 * block + 8 * lane)]
-            state[:count] = _rotated(state[:count] + read * _P2, 31) * _P1
-    hashes: Longs = sum((_rotated(s, b) for s, b in zip(lanes[1:], (7, 12, 18), strict=True)),
-                        _rotated(lanes[0], 1))  # fmt: skip
+            state[:count] = _rotate(state[:count] + read * _P2, 31) * _P1
+    hashes: Longs = sum((_rotate(s, b) for s, b in zip(lanes[1:], (7, 12, 18), strict=True)),
+                        _rotate(lanes[0], 1))  # fmt: skip
     for state in lanes:
-        hashes = (hashes ^ _scrambled(state)) * _P1 + _P4
+        hashes = (hashes ^ _scramble(state)) * _P1 + _P4
     return hashes
 
 
@@ -391,7 +391,7 @@ def _xxhash_bytes(texts: _Texts, seeds: Longs) -> Longs:
     for place in range(3):
         rows = np.flatnonzero(left > place)
         mixed = hashes[rows] ^ (texts.data[at[rows] + place].astype(np.uint64) * _P5)
-        hashes[rows] = _rotated(mixed, 11) * _P1
+        hashes[rows] = _rotate(mixed, 11) * _P1
     return _xxhash_end(hashes)
 
 

@@ -118,7 +118,7 @@ def _modulus_decimals(args: KernelArguments) -> pa.Array:
     return decimals.modulus(args[0], _divisor(args, "ON_DOMAIN_ERROR"), _target(args.call))
 
 
-def _fitted(operate: Callable[[pa.Array], pa.Array]) -> Kernel:
+def _to_fitting(operate: Callable[[pa.Array], pa.Array]) -> Kernel:
     """Return a kernel of a function of one decimal."""
     return Kernel(
         _DECIMALS,
@@ -157,7 +157,7 @@ def _digits(call: Call) -> int | None:
     return 0 if len(call.arguments) == 1 else constant_of(call, 1)
 
 
-def _rounding(call: Call) -> str:
+def _read_rounding(call: Call) -> str:
     return option(call, "ROUNDING", "TIE_AWAY_FROM_ZERO")
 
 
@@ -171,14 +171,14 @@ def _rounds_fraction(call: Call) -> bool:
         return False
     # On Spark, the multiples around a number of 38 digits may not fit a decimal.
     precision, _ = _params(call, 0)
-    nearest = _rounding(call) in ("TIE_AWAY_FROM_ZERO", "TIE_TO_EVEN")
+    nearest = _read_rounding(call) in ("TIE_AWAY_FROM_ZERO", "TIE_TO_EVEN")
     return nearest or precision < MAX_DECIMAL_PRECISION
 
 
 def _round(args: KernelArguments) -> pa.Array:
     column, digits = decimals.wide(args[0]), _digits(args.call) or 0
     if digits < column.type.scale:
-        column = pc.round(column, digits, _ROUNDING[_rounding(args.call)])
+        column = pc.round(column, digits, _ROUNDING[_read_rounding(args.call)])
     return decimals.fit(column, _target(args.call))
 
 
@@ -220,11 +220,11 @@ NUMBERS: Kernels = {
         ),
         Kernel(_can_take_remainder, _modulus_decimals, fails=True),
     ),
-    "negate": (_integers(pc.negate_checked), _floats(np.negative), _fitted(pc.negate)),
-    "abs": (_integers(pc.abs_checked), _floats(np.abs), _fitted(pc.abs)),
+    "negate": (_integers(pc.negate_checked), _floats(np.negative), _to_fitting(pc.negate)),
+    "abs": (_integers(pc.abs_checked), _floats(np.abs), _to_fitting(pc.abs)),
     "sqrt": (Kernel(with_options(_takes_root, on_domain_error=("NAN",)), _root),),
     "sign": (Kernel(_one_type(*SIGNED), lambda args: per_value(_integer_sign, args.result, args[0])),),
-    "ceil": (_IDENTITY, _whole_floats(np.ceil), _fitted(pc.ceil)),
-    "floor": (_IDENTITY, _whole_floats(np.floor), _fitted(pc.floor)),
+    "ceil": (_IDENTITY, _whole_floats(np.ceil), _to_fitting(pc.ceil)),
+    "floor": (_IDENTITY, _whole_floats(np.floor), _to_fitting(pc.floor)),
     "round": (Kernel(_rounds_fraction, _round, fails=True),),
 }  # fmt: skip

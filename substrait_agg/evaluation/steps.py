@@ -42,7 +42,7 @@ def apply_steps(table: pa.Table, steps: Sequence[Step], *, carried: Sequence[str
             table = table.filter(evaluate(step.condition, columns, table.num_rows))
             continue
         if isinstance(step, UnnestStep):
-            table = _unnested(table, evaluate(step.values, columns, table.num_rows), width)
+            table = _unnest(table, evaluate(step.values, columns, table.num_rows), width)
             continue
         values = [evaluate(e, columns, table.num_rows) for e in step.expressions]
         names = [*(f"c{i}" for i in range(len(values))), *carried_names]
@@ -52,7 +52,7 @@ def apply_steps(table: pa.Table, steps: Sequence[Step], *, carried: Sequence[str
     return table
 
 
-def _unnested(table: pa.Table, lists: pa.Array, width: int) -> pa.Table:
+def _unnest(table: pa.Table, lists: pa.Array, width: int) -> pa.Table:
     """Return a row per element of the lists, with the element after the first `width` columns."""
     elements = pc.list_flatten(lists)
     repeated = table.take(pc.list_parent_indices(lists))

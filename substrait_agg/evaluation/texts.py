@@ -92,11 +92,11 @@ _WILD = {"%": ".*", "_": "."}
 
 
 def _regex(pieces: list[tuple[bool, str]]) -> str:
-    body = "".join(_WILD[c] if wild else _quoted(c) for wild, c in pieces)
+    body = "".join(_WILD[c] if wild else _quote(c) for wild, c in pieces)
     return rf"(?s)\A{body}\z"
 
 
-def _quoted(character: str) -> str:
+def _quote(character: str) -> str:
     plain = character.isascii() and re.fullmatch("[A-Za-z0-9 ]", character)
     return character if plain else rf"\x{{{ord(character):x}}}"
 
@@ -122,7 +122,7 @@ def _like(args: KernelArguments) -> pa.Array:
 # --- parts of texts -----------------------------------------------------------------------------
 
 
-def sliced(column: pa.Array, first: int, length: int) -> pa.Array:
+def slice_text(column: pa.Array, first: int, length: int) -> pa.Array:
     """Return `length` characters from ordinal `first` on, counted from 0."""
     if length <= 0:
         return pc.if_else(pc.is_valid(column), pa.scalar("", column.type), column)
@@ -132,11 +132,11 @@ def sliced(column: pa.Array, first: int, length: int) -> pa.Array:
 def _substring(args: KernelArguments) -> pa.Array:
     start = args.constant(1)
     if len(args) < 3:
-        return sliced(args[0], min(max(start, 1), _LONGEST) - 1, _LONGEST)
+        return slice_text(args[0], min(max(start, 1), _LONGEST) - 1, _LONGEST)
     count = max(args.constant(2), 0)
     # Positions before the first character count towards the length.
     length = count if start >= 1 else max(count + start, 1) - 1
-    return sliced(args[0], min(max(start, 1), _LONGEST) - 1, length)
+    return slice_text(args[0], min(max(start, 1), _LONGEST) - 1, length)
 
 
 def _can_cut(call: Call) -> bool:
@@ -148,7 +148,7 @@ def _can_cut(call: Call) -> bool:
 def _right(args: KernelArguments) -> pa.Array:
     count = min(args.constant(1), _LONGEST)
     if not count:
-        return sliced(args[0], 0, 0)
+        return slice_text(args[0], 0, 0)
     return pc.utf8_slice_codeunits(characters(args[0]), -count)
 
 
@@ -160,7 +160,7 @@ def _ascii_only(call: Call) -> bool:
     return _ASCII(call) and option(call, "CHAR_SET") == "ASCII_ONLY"
 
 
-def _joined(args: KernelArguments) -> pa.Array:
+def _join(args: KernelArguments) -> pa.Array:
     parts = args.columns
     if option(args.call, "NULL_HANDLING", "ACCEPT_NULLS") == "IGNORE_NULLS":
         parts = tuple(pc.fill_null(part, "") for part in parts)
@@ -179,7 +179,7 @@ def _count(measure: Callable[[pa.Array], pa.Array], factor: int = 1) -> tuple[Ke
     return (Kernel(_is_text, compute),)
 
 
-def _trimmed(trim: Callable[..., pa.Array]) -> tuple[Kernel, ...]:
+def _to_trimming(trim: Callable[..., pa.Array]) -> tuple[Kernel, ...]:
     def takes(call: Call) -> bool:
         return _is_text(call) and len(call.arguments) == 1
 
@@ -192,20 +192,20 @@ TEXT: Kernels = {
     "ends_with": _search(pc.ends_with),
     "contains": _search(pc.match_substring),
     "substring": (Kernel(_SLICES, _substring),),
-    "left": (Kernel(_can_cut, lambda args: sliced(args[0], 0, args.constant(1))),),
+    "left": (Kernel(_can_cut, lambda args: slice_text(args[0], 0, args.constant(1))),),
     "right": (Kernel(_can_cut, _right),),
     "upper": (Kernel(_ascii_only, lambda args: pc.ascii_upper(args[0])),),
     "lower": (Kernel(_ascii_only, lambda args: pc.ascii_lower(args[0])),),
-    "concat": (Kernel(_all_texts, _joined),),
+    "concat": (Kernel(_all_texts, _join),),
     "replace": (
         Kernel(
             _can_replace,
             lambda args: pc.replace_substring(args[0], args.constant(1), args.constant(2)),
         ),
     ),
-    "trim": _trimmed(pc.ascii_trim),
-    "ltrim": _trimmed(pc.ascii_ltrim),
-    "rtrim": _trimmed(pc.ascii_rtrim),
+    "trim": _to_trimming(pc.ascii_trim),
+    "ltrim": _to_trimming(pc.ascii_ltrim),
+    "rtrim": _to_trimming(pc.ascii_rtrim),
     "char_length": _count(lambda x: pc.utf8_length(characters(x))),
     "octet_length": _count(pc.binary_length),
     "bit_length": _count(pc.binary_length, 8),

@@ -177,11 +177,11 @@ def _date_part(args: KernelArguments) -> pa.Array:
 # --- texts --------------------------------------------------------------------------------------
 
 
-def _padded(numbers_: Ints, digits: int) -> pa.Array:
+def _pad(numbers_: Ints, digits: int) -> pa.Array:
     return pc.utf8_lpad(pc.cast(pa.array(numbers_), pa.string()), digits, "0")
 
 
-def _joined(*parts: pa.Array | pa.Scalar) -> pa.Array:
+def _join(*parts: pa.Array | pa.Scalar) -> pa.Array:
     return pc.binary_join_element_wise(*parts, pa.scalar(""))
 
 
@@ -190,17 +190,17 @@ def date_texts(days: Ints) -> pa.Array:
     year, month, day = civil(days)
     sign = pa.array(np.where(year < 0, "-", np.where(year > 9999, "+", "")))
     dash = pa.scalar("-")
-    return _joined(sign, _padded(np.abs(year), 4), dash, _padded(month, 2), dash, _padded(day, 2))
+    return _join(sign, _pad(np.abs(year), 4), dash, _pad(month, 2), dash, _pad(day, 2))
 
 
 def time_texts(micros: Ints) -> pa.Array:
     """Return microseconds of the day as ISO times, without zeros at the end of a fraction."""
     seconds, fraction = np.divmod(micros, _SECOND)
     colon = pa.scalar(":")
-    digits = pc.ascii_rtrim(_joined(pa.scalar("."), _padded(fraction, 6)), "0")
+    digits = pc.ascii_rtrim(_join(pa.scalar("."), _pad(fraction, 6)), "0")
     behind = pc.if_else(pa.array(fraction > 0), digits, pa.scalar(""))
-    parts = [_padded(part, 2) for part in (seconds // 3600, seconds // 60 % 60, seconds % 60)]
-    return _joined(parts[0], colon, parts[1], colon, parts[2], behind)
+    parts = [_pad(part, 2) for part in (seconds // 3600, seconds // 60 % 60, seconds % 60)]
+    return _join(parts[0], colon, parts[1], colon, parts[2], behind)
 
 
 def texts(column: pa.Array) -> pa.Array:
@@ -208,7 +208,7 @@ def texts(column: pa.Array) -> pa.Array:
     days, micros = split(column)
     result = date_texts(days)
     if not pa.types.is_date(column.type):
-        result = _joined(result, pa.scalar(" "), time_texts(micros))
+        result = _join(result, pa.scalar(" "), time_texts(micros))
     return null_unless(pc.is_valid(column), result)
 
 
@@ -265,14 +265,14 @@ def timestamps(days: Ints, micros: Ints, type_: pa.DataType, *columns: pa.Array)
     return pc.add_checked(whole, array(micros, pa.int64(), is_valid)).view(type_)
 
 
-def _signed(interval: pa.Array, sign: int) -> pa.Array:
+def _sign(interval: pa.Array, sign: int) -> pa.Array:
     return interval if sign > 0 else pc.negate_checked(interval)
 
 
 def _moved_by_months(args: KernelArguments, *, sign: int) -> pa.Array:
     """Add months; a day that the month lacks becomes its last day."""
     days, micros = split(args[0])
-    moved = months_later(days, numbers(_signed(args[1], sign)).astype(np.int64))
+    moved = months_later(days, numbers(_sign(args[1], sign)).astype(np.int64))
     if args.type(0).kind == "date":
         return dates(moved, args[0], args[1])
     return timestamps(moved, micros, args.result, args[0], args[1])
@@ -294,7 +294,7 @@ def _moved_by_days(args: KernelArguments, *, sign: int) -> pa.Array:
     point = args[0]
     if args.type(0).kind == "date":
         point = as_timestamps(point, pa.timestamp("us"))
-    interval = _signed(args[1].view(pa.int64()), sign)
+    interval = _sign(args[1].view(pa.int64()), sign)
     ticks = pc.add_checked(point.view(pa.int64()), interval).view(point.type)
     return as_dates(ticks) if args.call.type.kind == "date" else ticks.view(args.result)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from substrait_agg.deferred_imports import deferred
+from substrait_agg.deferred_imports import defer
 
 if TYPE_CHECKING:
     from substrait_agg.explanation.explain import explain_flow, explain_plan
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ExplainedPlan", "explain_flow", "explain_plan"]
 
-__getattr__ = deferred(
+__getattr__ = defer(
     __name__,
     {"ExplainedPlan": "tree", "explain_flow": "explain", "explain_plan": "explain"},
 )

@@ -18,7 +18,7 @@ from substrait_agg.explanation.names import (
     column_name,
     names_of,
     say,
-    shown,
+    show_text,
 )
 from substrait_agg.explanation.rounding import pair_names, roundings_of
 from substrait_agg.explanation.state import readings, state_of
@@ -72,8 +72,8 @@ def build(flow: Flow) -> ExplainedPlan:
 
 def _view(view: FlowView, output: Names) -> ExplainedView:
     columns = _columns(tuple(map(column_name, view.names)), view.types)
-    sources = tuple(shown(output[o]) for o in view.output)
-    names = (*(column.name for column in columns), *(shown(output[o]) for o in view.hidden))
+    sources = tuple(show_text(output[o]) for o in view.output)
+    names = (*(column.name for column in columns), *(show_text(output[o]) for o in view.hidden))
     order = tuple(
         ViewOrder(
             key.ordinal if key.ordinal < len(columns) else None,
@@ -83,7 +83,7 @@ def _view(view: FlowView, output: Names) -> ExplainedView:
         )
         for key in view.sorts
     )
-    return ExplainedView(shown(view.name), view.operator, columns, sources, order)
+    return ExplainedView(show_text(view.name), view.operator, columns, sources, order)
 
 
 def _operator(
@@ -134,7 +134,7 @@ def _keys(node: Node, names: NodeNames) -> tuple[ExplainedKey, ...]:
             for key in sides
         ]
     return tuple(
-        ExplainedKey(shown(name), text, str(key.type), key.type.nullable)
+        ExplainedKey(show_text(name), text, str(key.type), key.type.nullable)
         for key, (name, text) in zip(node.keys, texts, strict=False)
     )
 
@@ -143,15 +143,15 @@ def _measure(node: Node, ordinal: int, inputs: Names, name: str) -> ExplainedMea
     measure = node.measures[ordinal]
     return ExplainedMeasure(
         ordinal=ordinal,
-        name=shown(name),
-        call=shown(call_text(measure, inputs)),
-        function=shown(measure.name),
+        name=show_text(name),
+        call=show_text(call_text(measure, inputs)),
+        function=show_text(measure.name),
         type=str(measure.type),
         nullable=measure.type.nullable,
         state=_state_class(measure, node.reads[ordinal]),
         reads=tuple(readings(node, ordinal)),
         options=tuple(
-            ExplainedOption(shown(name), shown(value)) for name, value in measure.options
+            ExplainedOption(show_text(name), show_text(value)) for name, value in measure.options
         ),
         filter=None if measure.filter is None else say(measure.filter, inputs),
         path=measure.path,
@@ -194,7 +194,7 @@ def _input(branch: Branch, outputs: Sequence[Names]) -> ExplainedInput:
 def _origin(branch: Branch) -> tuple[InputKind, str, int | None, int | None]:
     match branch.origin:
         case TableOrigin(table=table):
-            return "table", shown(".".join(table)), None, None
+            return "table", show_text(".".join(table)), None, None
         case RowsOrigin(rows=rows):
             return "rows", "", None, len(rows)
         case OperatorOrigin(operator=operator):
@@ -203,7 +203,7 @@ def _origin(branch: Branch) -> tuple[InputKind, str, int | None, int | None]:
 
 def _columns(names: Names, types: tuple[Type, ...]) -> tuple[ExplainedColumn, ...]:
     return tuple(
-        ExplainedColumn(shown(name), shown(str(type_)), type_.nullable)
+        ExplainedColumn(show_text(name), show_text(str(type_)), type_.nullable)
         for name, type_ in zip(names, types, strict=True)
     )
 
@@ -271,7 +271,7 @@ def steps_of(
             TASKS if node.port_columns is None else JOIN_TASKS,
         )
     ]
-    steps = (*_prepared(node, inputs), *parts[0], *_probes(node, ports), *parts[1])
+    steps = (*_iter_prepared(node, inputs), *parts[0], *_probes(node, ports), *parts[1])
     return tuple(step for step in steps if step.what)
 
 
@@ -299,7 +299,7 @@ def _probes(node: Node, ports: Sequence[Names]) -> Iterator[RunStep]:
         )
 
 
-def _prepared(node: Node, inputs: tuple[ExplainedInput, ...]) -> Iterator[RunStep]:
+def _iter_prepared(node: Node, inputs: tuple[ExplainedInput, ...]) -> Iterator[RunStep]:
     done = list(dict.fromkeys(step.kind for branch in inputs for step in branch.steps))
     then = f", then {' and '.join(done)}" if done else ""
     yield RunStep("scan", "spark", f"the changes of this batch{then}, as listed under input")
@@ -313,13 +313,13 @@ def _prepared(node: Node, inputs: tuple[ExplainedInput, ...]) -> Iterator[RunSte
         nulls = "; null where the FILTER of a measure is not true" if filtered else ""
         yield RunStep("prepare", "spark", f"compute {' and '.join(computed)}{nulls}")
     if node.rows_per_row > 1:
-        yield RunStep("expand", "spark", f"every row once per {_multiplied(node)}")
+        yield RunStep("expand", "spark", f"every row once per {_describe_copies(node)}")
     if len(inputs) > 1:
         tagged = ", each with the number of its port" if len(node.inputs) > 1 else ""
         yield RunStep("union", "spark", f"the rows of {len(inputs)} inputs{tagged}")
 
 
-def _multiplied(node: Node) -> str:
+def _describe_copies(node: Node) -> str:
     windows = node.windows_per_row
     hopping = f"window it is in (at most {windows})" if windows > 1 else ""
     if not node.sets:
@@ -343,11 +343,11 @@ def _words(node: Node, keys: tuple[ExplainedKey, ...], *, by_policy: bool) -> Ma
         "saved": "touched groups and changed values as new sorted runs"
         if entries
         else "the touched groups as a new sorted run",
-        "emit": _emitted(node, by_policy=by_policy),
+        "emit": _describe_emission(node, by_policy=by_policy),
     }
 
 
-def _emitted(node: Node, *, by_policy: bool) -> str:
+def _describe_emission(node: Node, *, by_policy: bool) -> str:
     return node.describe().emits or (BY_POLICY if by_policy else REPLACE)
 
 

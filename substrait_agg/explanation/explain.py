@@ -9,7 +9,7 @@ from substrait_agg.bind.bound import BoundPlan, Constant, Conversion, Expr
 from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.bind.plan.views import BoundViews, as_views
 from substrait_agg.explanation.build import build
-from substrait_agg.explanation.names import names_of, short, shown, written
+from substrait_agg.explanation.names import names_of, short, show_text, write_expression
 from substrait_agg.explanation.state import value_text
 from substrait_agg.explanation.tree import ExplainedBatch, ExplainedPlan, ExplainedRefresh
 from substrait_agg.flow.graph.nodes import Flow, Node
@@ -114,12 +114,14 @@ def row_names(flow: Flow, node: Node) -> tuple[str, ...]:
 
 def _row_names(flow: Flow, node: Node) -> tuple[str, ...]:
     names = names_of(flow)[node.id].inputs
-    candidates = [short(written(key, names), f"key {i}") for i, key in enumerate(node.keys)]
+    candidates = [
+        short(write_expression(key, names), f"key {i}") for i, key in enumerate(node.keys)
+    ]
     candidates += ["grouping set"] if node.sets else []
     arguments = (value_text(_as_written(v), condition, names) for v, condition in node.arguments)
     candidates += [short(text, f"argument {i}") for i, text in enumerate(arguments)]
     unique: list[str] = []
-    for name in map(shown, candidates):
+    for name in map(show_text, candidates):
         again = sum(u == name or u.startswith(f"{name} (") for u in unique)
         unique.append(f"{name} ({again + 1})" if name in unique else name)
     return tuple(unique)

@@ -59,12 +59,12 @@ def with_place(
     if len(flow.views) > 1:
         views = [v.name for v in flow.views if any(_needs(flow, v.operator, n) for n in nodes)]
         parts.append(f"in view{'s' if len(views) > 1 else ''} {', '.join(views)}")
-    parts += _listed(list(dict.fromkeys(text for _, text in suspects)))
+    parts += _list_texts(list(dict.fromkeys(text for _, text in suspects)))
     place = nodes[0].path if len(nodes) == 1 else ""
     return RunFailed(error.code, ", ".join(parts), help=error.help, path=error.path or place)
 
 
-def _listed(texts: Sequence[str]) -> list[str]:
+def _list_texts(texts: Sequence[str]) -> list[str]:
     if len(texts) < 2:
         return [f"in the expression {text}" for text in texts]
     more = f"; or {len(texts) - MOST_LISTED} more" if len(texts) > MOST_LISTED else ""

@@ -86,7 +86,7 @@ class _Drawing:
             for line in text.split("\n")
             for w in textwrap.wrap(line, WIDTH, break_on_hyphens=False) or [""]
         ]
-        return "<br/>".join(map(escaped, wrapped))
+        return "<br/>".join(map(escape, wrapped))
 
 
 def plan_mermaid(plan: ExplainedPlan) -> str:
@@ -104,7 +104,7 @@ def plan_mermaid(plan: ExplainedPlan) -> str:
     return drawn
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Escape a line inside a quoted label.
 
     Mermaid reads labels as Markdown, so marks of emphasis or of a list become entities too.

@@ -26,7 +26,7 @@ NAME_LIMIT = 100
 step."""
 
 PLACE = "\udfff"
-"""Marks a name that is valid within one branch only. `shown` removes the mark. UTF-8 text cannot
+"""Marks a name that is valid within one branch only. `show_text` removes the mark. UTF-8 text cannot
 contain it."""
 
 EMPTY = '""'
@@ -58,12 +58,12 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def shown(text: str) -> str:
+def show_text(text: str) -> str:
     """Return a text for display: clean, and without the marks of place names."""
     return clean(text.replace(PLACE, ""))
 
 
-def written(expression: Expr, names: Sequence[str]) -> str:
+def write_expression(expression: Expr, names: Sequence[str]) -> str:
     """Write an expression over columns with these names, compound names in parentheses."""
     if isinstance(expression, Column) and expression.ordinal < len(names):
         return names[expression.ordinal]
@@ -72,7 +72,7 @@ def written(expression: Expr, names: Sequence[str]) -> str:
 
 def say(expression: Expr, names: Sequence[str]) -> str:
     """Write an expression for display."""
-    return shown(written(expression, names))
+    return show_text(write_expression(expression, names))
 
 
 class _Operands(Sequence[str]):
@@ -115,12 +115,12 @@ def names_of(flow: Flow) -> tuple[NodeNames, ...]:
 def _output_names(node: Node, ports: Sequence[Names]) -> Names:
     if node.port_columns is not None:
         return tuple(
-            "mark" if e is None else _named(e, ports[port], f"op{node.id}.v{i}")
+            "mark" if e is None else _write_named(e, ports[port], f"op{node.id}.v{i}")
             for i, (port, e) in enumerate(node.port_columns)
         )
     inputs = ports[0]
-    names = [_named(key, inputs, f"op{node.id}.k{i}") for i, key in enumerate(node.keys)]
-    names += [_named(e, inputs, f"op{node.id}.v{i}") for i, e in enumerate(node.passed_on)]
+    names = [_write_named(key, inputs, f"op{node.id}.k{i}") for i, key in enumerate(node.keys)]
+    names += [_write_named(e, inputs, f"op{node.id}.v{i}") for i, e in enumerate(node.passed_on)]
     names += [short(call_text(m, inputs), f"op{node.id}.m{i}") for i, m in enumerate(node.measures)]
     return (*names, *node.added_columns)
 
@@ -163,14 +163,15 @@ def _after(step: Step, names: Names, place: int) -> Names:
     if isinstance(step, FilterStep):
         return names
     if isinstance(step, UnnestStep):
-        return (*names, _named(step.values, names, f"{PLACE}step{place + 1}.element"))
+        return (*names, _write_named(step.values, names, f"{PLACE}step{place + 1}.element"))
     return tuple(
-        _named(e, names, f"{PLACE}step{place + 1}.c{i}") for i, e in enumerate(step.expressions)
+        _write_named(e, names, f"{PLACE}step{place + 1}.c{i}")
+        for i, e in enumerate(step.expressions)
     )
 
 
-def _named(expression: Expr, names: Names, place: str) -> str:
-    return short(written(expression, names), place)
+def _write_named(expression: Expr, names: Names, place: str) -> str:
+    return short(write_expression(expression, names), place)
 
 
 def short(text: str, place: str) -> str:
@@ -185,12 +186,12 @@ def short(text: str, place: str) -> str:
 
 def call_text(measure: BoundMeasure, names: Sequence[str]) -> str:
     """Write a measure as in SQL."""
-    arguments = [written(a, names) for a in measure.arguments]
+    arguments = [write_expression(a, names) for a in measure.arguments]
     if not arguments and measure.kind == "count":
         arguments = ["*"]
     arguments += map(repr, measure.constants)
     distinct = "DISTINCT " if measure.distinct else ""
-    order = ", ".join(_sorted(s, names) for s in measure.order)
+    order = ", ".join(_write_sort(s, names) for s in measure.order)
     per_set = " by grouping set" if measure.kind == "grouping" else ""
     inside = f"{distinct}{', '.join(arguments)}{per_set}{f' ORDER BY {order}' if order else ''}"
     return f"{_function(measure)}({inside})"
@@ -201,7 +202,7 @@ def _function(measure: BoundMeasure) -> str:
     return measure.implementation.rpartition(":")[2] or measure.kind
 
 
-def _sorted(sort: MeasureSort, names: Sequence[str]) -> str:
+def _write_sort(sort: MeasureSort, names: Sequence[str]) -> str:
     direction = " DESC" if sort.descending else ""
     nulls = " NULLS FIRST" if sort.nulls_first else ""
-    return f"{written(sort.expression, names)}{direction}{nulls}"
+    return f"{write_expression(sort.expression, names)}{direction}{nulls}"

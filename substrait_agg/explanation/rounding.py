@@ -13,7 +13,7 @@ from substrait_agg.explanation.names import (
     branch_names,
     call_text,
     say,
-    shown,
+    show_text,
 )
 from substrait_agg.explanation.tree import ExplainedRounding
 from substrait_agg.flow.graph.graph import Branch, FilterStep, UnnestStep
@@ -67,7 +67,7 @@ def _of_operator(node: Node, names: NodeNames) -> Iterator[ExplainedRounding]:
     for measure in (*node.measures, *node.frame_measures):
         digits = _digits_lost(measure.type, _measure_scale(measure))
         if digits is not None:
-            yield _rounding(shown(call_text(measure, names.inputs)), digits)
+            yield _explain_rounding(show_text(call_text(measure, names.inputs)), digits)
 
 
 def pair_names(node: Node, ports: Sequence[Names]) -> Names:
@@ -82,10 +82,10 @@ def _in_expressions(expressions: Sequence[Expr], names: Names) -> Iterator[Expla
     for part in subexpressions(*expressions):
         digits = _digits_lost(part.type, _scale(part))
         if digits is not None:
-            yield _rounding(say(part, names), digits)
+            yield _explain_rounding(say(part, names), digits)
 
 
-def _rounding(text: str, digits: int) -> ExplainedRounding:
+def _explain_rounding(text: str, digits: int) -> ExplainedRounding:
     """Return a rounding; a long expression is cut, because every part of it may be rounded."""
     cut = text if len(text) <= NAME_LIMIT else f"{text[: NAME_LIMIT - 4]} ..."
     return ExplainedRounding(cut, digits)

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 
 from substrait_agg.bind.bound import Expr
 from substrait_agg.bind.deep_stack import deep_call
-from substrait_agg.explanation.names import Names, NodeNames, names_of, say, shown, written
+from substrait_agg.explanation.names import (
+    Names,
+    NodeNames,
+    names_of,
+    say,
+    show_text,
+    write_expression,
+)
 from substrait_agg.explanation.tree import (
     ExplainedAccumulator,
     ExplainedState,
@@ -34,7 +41,7 @@ from substrait_agg.flow.graph.nodes import Flow, Node, Port
 from substrait_agg.functions.aggregates import accumulators
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, DIGIT_BITS, Accumulator
 from substrait_agg.plan.types import BOOL, I64, Type
-from substrait_agg.required import required
+from substrait_agg.required import require
 
 ARRIVAL = {ARRIVAL_BATCH: "batch", ARRIVAL_POSITION: "position in the batch"}
 
@@ -73,7 +80,7 @@ def state_of(node: Node, names: NodeNames) -> ExplainedState:
     if node.port_columns is not None:
         ports = range(len(node.inputs))
         return ExplainedState(0, (), (), tuple(_arrangement(i, node, names) for i in ports))
-    size = group_size(node, [shown(n) for n in names.output])
+    size = group_size(node, [show_text(n) for n in names.output])
     return ExplainedState(
         group_bytes=size.bytes,
         varies=size.varies,
@@ -137,7 +144,7 @@ def _number(accumulator: accumulators.Accumulator, node: Node, names: Names) -> 
     if accumulator.port is not None:
         return f"copies of the row in input {accumulator.port}"
     of = "" if accumulator.tree is None else f", over the live entries of tree {accumulator.tree}"
-    text = argument_text(required(accumulator.argument), node, names)
+    text = argument_text(require(accumulator.argument), node, names)
     word = "count" if accumulator.kind == "count" else "sum"
     if accumulator.other is not None:
         text += f" * {argument_text(accumulator.other, node, names)}"
@@ -157,8 +164,10 @@ def argument_text(ordinal: int, node: Node, names: Names) -> str:
 
 def value_text(value: Expr | None, condition: Expr | None, names: Names) -> str:
     """Return the value of an argument as text, with its filter."""
-    text = "rows" if value is None else written(value, names)
-    return shown(text if condition is None else f"{text} where {written(condition, names)}")
+    text = "rows" if value is None else write_expression(value, names)
+    return show_text(
+        text if condition is None else f"{text} where {write_expression(condition, names)}"
+    )
 
 
 def _tree(ordinal: int, node: Node, names: Names) -> ExplainedTree:
@@ -292,11 +301,11 @@ def _words(node: Node, ordinal: int) -> int:
     for i, (type_, component) in enumerate(
         zip(component_types(node, tree), tree.components, strict=True)
     ):
-        size += _key_bytes(type_) + _flagged(node, ordinal, i, component)
+        size += _key_bytes(type_) + _has_flag(node, ordinal, i, component)
     return max(1, -(-size // WORD_BYTES))
 
 
-def _flagged(node: Node, ordinal: int, place: int, component: TreeComponent) -> bool:
+def _has_flag(node: Node, ordinal: int, place: int, component: TreeComponent) -> bool:
     tree = node.trees[ordinal]
     if component.argument in (ARRIVAL_BATCH, ARRIVAL_POSITION):
         return False
@@ -308,7 +317,7 @@ def _flagged(node: Node, ordinal: int, place: int, component: TreeComponent) -> 
 
 def _stored_extremes(node: Node) -> tuple[tuple[int, str], ...]:
     """Return the extremes that are stored with a group as (tree, side), each once."""
-    return tuple(dict.fromkeys((required(r.tree), r.side) for r in node.reads if r.side))
+    return tuple(dict.fromkeys((require(r.tree), r.side) for r in node.reads if r.side))
 
 
 def component_types(node: Node, tree: ValueTree) -> tuple[Type, ...]:
@@ -376,7 +385,7 @@ def _operator_columns(node: Node, names: NodeNames) -> OperatorColumns:
 
 
 def _key_and_value_names(node: Node, names: NodeNames) -> tuple[list[str], list[str]]:
-    columns = [shown(name) for name in names.output]
+    columns = [show_text(name) for name in names.output]
     if node.port_columns is not None:
         return [say(key, names.inputs) for key in node.keys], columns
     keys, values = columns[: len(node.keys)], columns[len(node.keys) :]
@@ -399,7 +408,7 @@ def _scale(node: Node, accumulator: Accumulator) -> int:
     """Return the decimal places of the unit of a decimal total."""
     if accumulator.kind != "decimal":
         return 0
-    argument = required(accumulator.argument)
+    argument = require(accumulator.argument)
     if argument >= len(node.arguments):  # a column that a user-defined measure computes
         return 0
     value, _ = node.arguments[argument]

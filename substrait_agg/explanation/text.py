@@ -89,7 +89,7 @@ def _refresh(plan: ExplainedPlan) -> Iterator[str]:
         yield f"  version {batch.version}: {batch.reason}{f' (views {views})' if views else ''}"
 
 
-def wrapped(text: str, width: int) -> str:
+def wrap(text: str, width: int) -> str:
     """Fold the text at word boundaries to lines of at most `width` columns.
 
     Continuation lines are indented. A longer word keeps its line.
@@ -145,7 +145,7 @@ def keys_text(operator: ExplainedOperator) -> str:
 
 def key_text(key: ExplainedKey) -> str:
     """Return a key and the name of its column."""
-    return named(key.expression, key.name)
+    return with_name(key.expression, key.name)
 
 
 def no_keys(operator: ExplainedOperator) -> str:
@@ -155,7 +155,7 @@ def no_keys(operator: ExplainedOperator) -> str:
     return f"none (one {'group per grouping set' if operator.sets else 'global group'})"
 
 
-def named(text: str, name: str) -> str:
+def with_name(text: str, name: str) -> str:
     """Return an expression, with its name if that differs."""
     return text if text == name else f"{text} AS {name}"
 
@@ -170,7 +170,7 @@ def _measure(measure: ExplainedMeasure) -> Iterator[str]:
 def measure_text(measure: ExplainedMeasure) -> str:
     """Return a measure with its type, its class of state and its options."""
     options = "".join(f", {o.name.lower()} {o.value}" for o in measure.options)
-    call = named(measure.call, measure.name)
+    call = with_name(measure.call, measure.name)
     return f"{call} -> {measure.type}, {measure.state}{options}"
 
 
@@ -286,7 +286,7 @@ def step_text(step: ExplainedStep) -> str:
     if step.kind == "unnest":
         return f"a row per element of {step.expressions[0]} {step.columns[-1].type}"
     columns = zip(step.expressions, step.columns, strict=True)
-    return "project " + ", ".join(f"{named(e, c.name)} {c.type}" for e, c in columns)
+    return "project " + ", ".join(f"{with_name(e, c.name)} {c.type}" for e, c in columns)
 
 
 def columns_text(columns: Iterable[ExplainedColumn]) -> str:

@@ -85,11 +85,11 @@ def keep(file: Path, path: Remote) -> Path:
     """Make a local file the copy of `path`; return the path of the copy."""
     size, copy = file.stat().st_size, copy_of(path)
     file.replace(copy)
-    _bound(size, copy)
+    _evict_oldest(size, copy)
     return copy
 
 
-def used(copy: Path) -> None:
+def note_use(copy: Path) -> None:
     """Record that a copy was used just now."""
     with suppress(OSError):
         os.utime(copy)
@@ -113,7 +113,7 @@ def _limit() -> int:
     return int(os.environ.get(LIMIT) or DEFAULT_LIMIT)
 
 
-def _bound(added: int, newest: Path) -> None:
+def _evict_oldest(added: int, newest: Path) -> None:
     """Evict the least recently used copies above the limit.
 
     Sizes are measured only after every sixteenth of the limit, because measuring reads the status of every copy.
@@ -162,7 +162,7 @@ def new_work_folder() -> tuple[Path, Callable[[], None]]:
     for lock in place.glob("*.lock"):
         _delete_if_free(lock)
     name = uuid.uuid4().hex
-    handle = _locked(place / f"{name}.lock")
+    handle = _lock(place / f"{name}.lock")
     folder = place / name
     folder.mkdir(mode=_PRIVATE)
 
@@ -175,7 +175,7 @@ def new_work_folder() -> tuple[Path, Callable[[], None]]:
     return folder, delete
 
 
-def _locked(lock: Path) -> int | None:
+def _lock(lock: Path) -> int | None:
     """Return a descriptor that holds the lock; None if another process holds it."""
     handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -187,7 +187,7 @@ def _locked(lock: Path) -> int | None:
 
 
 def _delete_if_free(lock: Path) -> None:
-    handle = _locked(lock)
+    handle = _lock(lock)
     if handle is None:
         return
     shutil.rmtree(lock.with_suffix(""), ignore_errors=True)

@@ -59,7 +59,7 @@ class FileSystem:
         end of the block.
         """
         if isinstance(path, Remote):
-            with object_store.uploaded(path, opened) as sink:
+            with object_store.upload(path, opened) as sink:
                 yield sink
             return
         with opened(path) as sink:
@@ -146,7 +146,7 @@ class FileSystem:
         overwritten, so any copy is current.
         """
         if isinstance(path, Remote):
-            return object_store.fetched(path, opened)
+            return object_store.fetch(path, opened)
         return opened(path)
 
     def forget(self, path: Location) -> bool:
@@ -185,7 +185,7 @@ class FileSystem:
         os.fsync(descriptor)
 
     @contextmanager
-    def locked(self, path: Location, patience: float) -> Iterator[bool]:
+    def lock(self, path: Location, patience: float) -> Iterator[bool]:
         """Try to lock a file for the block; yield whether the lock was acquired.
 
         The lock ends with the block or with the process. A lock on a file in a store excludes only
@@ -242,7 +242,7 @@ def filesystem() -> FileSystem:
 
 
 @contextmanager
-def using(other: FileSystem) -> Iterator[None]:
+def use_filesystem(other: FileSystem) -> Iterator[None]:
     """Use another file system in this process for the duration of the block."""
     global _DISK  # noqa: PLW0603 - the only global, replaced by tests
     before, _DISK = _DISK, other

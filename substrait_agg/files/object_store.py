@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from substrait_agg.files import download_cache
 from substrait_agg.files.locations import Remote
-from substrait_agg.redaction import cleaned, safe_cause
+from substrait_agg.redaction import clean, safe_cause
 
 Opened = TypeVar("Opened")
 
@@ -108,7 +108,7 @@ def _as_os_error(error: Exception, path: Remote) -> OSError:
         return error
     kind = next((known for known in _KINDS if isinstance(error, known)), StoreFailed)
     number = _KINDS.get(kind) or getattr(error, "errno", None) or errno.EIO
-    return kind(number, cleaned(f"{type(error).__name__}: {error}"), str(path))
+    return kind(number, clean(f"{type(error).__name__}: {error}"), str(path))
 
 
 _KINDS: dict[type[OSError], int] = {
@@ -190,7 +190,7 @@ def remove(path: Remote) -> None:
 
 
 @contextmanager
-def uploaded(
+def upload(
     path: Remote, opened: Callable[[Path], AbstractContextManager[Opened]]
 ) -> Iterator[Opened]:
     """Open a local draft for writing; upload it when the block ends without an exception."""
@@ -205,7 +205,7 @@ def uploaded(
         draft.unlink(missing_ok=True)
 
 
-def fetched(path: Remote, opened: Callable[[Path], Opened]) -> Opened:
+def fetch(path: Remote, opened: Callable[[Path], Opened]) -> Opened:
     """Return the result of `opened` for the local copy of a file; download the file if needed."""
     copy = download_cache.copy_of(path)
     try:
@@ -213,7 +213,7 @@ def fetched(path: Remote, opened: Callable[[Path], Opened]) -> Opened:
     except FileNotFoundError:
         pass
     else:
-        download_cache.used(copy)
+        download_cache.note_use(copy)
         return content
     draft = download_cache.temporary_path()
     try:

@@ -106,7 +106,7 @@ class BatchStats:
         for operator in set(shown):
             final.update(self._counts.get(operator, Counter()))
         return replace(
-            standing(before, snapshot),
+            with_levels(before, snapshot),
             batches=before.batches + 1,
             input_rows=before.input_rows + total["input_rows"],
             groups_touched=before.groups_touched + total["touched"],
@@ -122,7 +122,7 @@ class BatchStats:
             busy_seconds=before.busy_seconds + seconds,
             commit_seconds=before.commit_seconds + self._phases["commit"],
             sweep_seconds=before.sweep_seconds + self._phases["sweep"],
-            batch_times=_counted(before.batch_times, seconds),
+            batch_times=_count_times(before.batch_times, seconds),
             operators=operators,
             views=_views(before, snapshot),
             refresh=_refresh(before.refresh, snapshot.refresh),
@@ -133,9 +133,9 @@ class BatchStats:
         by_operator = {operator.operator: operator for operator in before}
         for ordinal in (*self._counts, *self._jobs):
             by_operator.setdefault(ordinal, OperatorProgress(ordinal))
-        return tuple(self._moved(by_operator[ordinal]) for ordinal in sorted(by_operator))
+        return tuple(self._measure_moves(by_operator[ordinal]) for ordinal in sorted(by_operator))
 
-    def _moved(self, before: OperatorProgress) -> OperatorProgress:
+    def _measure_moves(self, before: OperatorProgress) -> OperatorProgress:
         counts = self._counts.get(before.operator, Counter())
         moved = {
             field: getattr(before, field) + counts[name] for name, field in TASK_COUNTS.items()
@@ -151,7 +151,7 @@ def _microseconds(began: float) -> int:
     return int((time.monotonic() - began) * 1e6)
 
 
-def _counted(times: tuple[int, ...], seconds: float) -> tuple[int, ...]:
+def _count_times(times: tuple[int, ...], seconds: float) -> tuple[int, ...]:
     at = bisect_left(BATCH_SECONDS, seconds)
     return (*times[:at], times[at] + 1, *times[at + 1 :])
 
@@ -168,7 +168,7 @@ def at_start(snapshot: Snapshot | None, plan: str, checkpoint: str) -> Progress:
     if snapshot is None:
         return began
     operators = tuple(OperatorProgress(i) for i in range(len(snapshot.operators)))
-    return replace(standing(began, snapshot), operators=operators)
+    return replace(with_levels(began, snapshot), operators=operators)
 
 
 def _refresh(before: RefreshProgress | None, record: RefreshRecord) -> RefreshProgress | None:
@@ -193,7 +193,7 @@ def _views(before: Progress, snapshot: Snapshot) -> tuple[ViewProgress, ...]:
     )
 
 
-def standing(progress: Progress, snapshot: Snapshot) -> Progress:
+def with_levels(progress: Progress, snapshot: Snapshot) -> Progress:
     """Return `progress` with the values that a version determines, such as tree sizes."""
     return replace(
         progress,
@@ -205,7 +205,7 @@ def standing(progress: Progress, snapshot: Snapshot) -> Progress:
     )
 
 
-def counted(tasks: Iterable[Mapping[str, int]], before: Snapshot | None) -> dict[str, int]:
+def count_tasks(tasks: Iterable[Mapping[str, int]], before: Snapshot | None) -> dict[str, int]:
     """Return the counters of a snapshot: sums over all tasks, and the levels after the batch.
 
     Args:

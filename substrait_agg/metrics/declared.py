@@ -120,11 +120,13 @@ def _watermark(progress: Progress) -> Iterable[Sample]:
     return (Sample((), seconds),)
 
 
-def _committed(progress: Progress) -> Iterable[Sample]:
+def _sample_commits(progress: Progress) -> Iterable[Sample]:
     return (Sample((), progress.committed),) if progress.committed else ()
 
 
-def _known(progress: Progress, *, value: Callable[[Progress], Number | None]) -> Iterable[Sample]:
+def _sample_known(
+    progress: Progress, *, value: Callable[[Progress], Number | None]
+) -> Iterable[Sample]:
     """Return the sample of a value that only some runs have."""
     number = value(progress)
     return () if number is None else (Sample((), number),)
@@ -160,14 +162,14 @@ METRICS: tuple[Metric, ...] = (
     Metric("info", "gauge", "", ("plan",), "Always 1; the label has the fingerprint of the plan.", _info),
     Metric("start_time_seconds", "gauge", "seconds", (), "Start of the run, since 1970; counters start there.", _plain(lambda p: p.started)),
     Metric("version", "gauge", "", (), "Newest committed version; -1 before the first.", _plain(lambda p: p.version)),
-    Metric("commit_time_seconds", "gauge", "seconds", (), "Time of the last commit, since 1970.", _committed),
+    Metric("commit_time_seconds", "gauge", "seconds", (), "Time of the last commit, since 1970.", _sample_commits),
     Metric("watermark_seconds", "gauge", "seconds", (), ("Watermark: no row with an earlier event time is expected. "
                                                          "Since 1970; infinite at the end of the input, absent "
                                                          "while unknown."), _watermark),
     Metric("batches_total", "counter", "versions", (), "Versions committed.", _plain(lambda p: p.batches)),
     Metric("batch_seconds", "histogram", "seconds", (), "Duration of batches, from reading rows to the commit.", _batches),
-    Metric("batch_target_seconds", "gauge", "seconds", (), "Duration that a batch should not exceed (--latency); absent without it.", partial(_known, value=lambda p: p.target_seconds)),
-    Metric("batch_limit_bytes", "gauge", "bytes", (), "Most bytes of files that the last batch could take (--latency), except that it takes at least one file per table.", partial(_known, value=lambda p: p.limit_bytes)),
+    Metric("batch_target_seconds", "gauge", "seconds", (), "Duration that a batch should not exceed (--latency); absent without it.", partial(_sample_known, value=lambda p: p.target_seconds)),
+    Metric("batch_limit_bytes", "gauge", "bytes", (), "Most bytes of files that the last batch could take (--latency), except that it takes at least one file per table.", partial(_sample_known, value=lambda p: p.limit_bytes)),
     Metric("refreshes_total", "counter", "versions", ("way",), "Versions that were incremental, and those that were computed again from all rows (full); absent unless --refresh is auto or full.", _refreshes),
     Metric("refresh_estimate_seconds", "gauge", "seconds", ("way",), "Estimated duration of the last batch in either way, which --refresh auto compared.", _refresh_estimates),
     Metric("rows_per_second", "gauge", "rows", (), "Input rows of the last batch, divided by its duration.", _plain(lambda p: p.rows_per_second)),

@@ -77,17 +77,17 @@ class MetricsFile:
         try:
             self._form.close()
         except OSError as error:
-            self._failed(error)
+            self._warn(error)
 
     def _write(self, progress: Progress, *, version: bool) -> None:
         try:
             self._form.write(progress, version=version)
         except (OSError, ValueError) as error:
-            self._failed(error)
+            self._warn(error)
         else:
             self._reported = self._reported and not version
 
-    def _failed(self, error: Exception) -> None:
+    def _warn(self, error: Exception) -> None:
         # Report a full disk once, not with every version.
         if self._reported:
             return
@@ -207,7 +207,7 @@ def metrics_line(progress: Progress, before: Progress | None = None) -> str:
         "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "checkpoint": progress.checkpoint,
         "metrics": _values(progress),
-        "batch": _counted(progress, before or Progress()),
+        "batch": _to_counts(progress, before or Progress()),
     }
     if progress.refresh is not None:
         line["refresh"] = progress.refresh.reason
@@ -216,33 +216,33 @@ def metrics_line(progress: Progress, before: Progress | None = None) -> str:
 
 def _values(progress: Progress) -> Json:
     read = ((metric, tuple(metric.read(progress))) for metric in METRICS)
-    return {metric.name: _shown(metric, samples) for metric, samples in read if samples}
+    return {metric.name: _to_json(metric, samples) for metric, samples in read if samples}
 
 
-def _counted(progress: Progress, before: Progress) -> Json:
+def _to_counts(progress: Progress, before: Progress) -> Json:
     counters = (metric for metric in METRICS if metric.kind == "counter")
     samples = {metric: (metric.read(progress), metric.read(before)) for metric in counters}
     return {
-        metric.name.removesuffix("_total"): _shown(metric, _less(tuple(now), tuple(then)))
+        metric.name.removesuffix("_total"): _to_json(metric, _less(tuple(now), tuple(then)))
         for metric, (now, then) in samples.items()
     }
 
 
 def _less(now: tuple[Sample, ...], then: tuple[Sample, ...]) -> tuple[Sample, ...]:
     earlier = {sample.labels: _count(sample) for sample in then}
-    return tuple(Sample(s.labels, _rounded(_count(s) - earlier.get(s.labels, 0))) for s in now)
+    return tuple(Sample(s.labels, _round(_count(s) - earlier.get(s.labels, 0))) for s in now)
 
 
 def _count(sample: Sample) -> Number:
     return sample.value.sum if isinstance(sample.value, Histogram) else sample.value
 
 
-def _rounded(value: Number) -> Number:
+def _round(value: Number) -> Number:
     # Differences of sums of seconds: digits beyond microseconds are rounding errors.
     return round(value, 6) if isinstance(value, float) else value
 
 
-def _shown(metric: Metric, samples: tuple[Sample, ...]) -> Any:
+def _to_json(metric: Metric, samples: tuple[Sample, ...]) -> Any:
     if not metric.labels:
         return _json(samples[0].value)
     return [

@@ -115,7 +115,7 @@ class Announcer:
         self._thread = threading.Thread(target=self._call_all, name="run-listener", daemon=True)
         self._thread.start()
 
-    def started(self) -> None:
+    def announce_start(self) -> None:
         """Queue the event of the start."""
         progress = self._progress()
         event = Started(self._run, progress.checkpoint, progress.plan, progress)
@@ -125,7 +125,7 @@ class Announcer:
         """Queue the event of a committed version."""
         self._events.put(("on_progress", Progressed(self._run, progress)))
 
-    def terminated(self, progress: Progress, error: BaseException | None) -> None:
+    def announce_end(self, progress: Progress, error: BaseException | None) -> None:
         """Queue the event of the end, and wait up to `LAST_CALL` seconds until it is processed."""
         self._events.put(("on_terminated", Terminated(self._run, progress, error)))
         self._events.put(None)

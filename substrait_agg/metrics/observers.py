@@ -65,7 +65,7 @@ class Observers:
             self.page.begin(progress)
         if self._listener is not None:
             self._announcer = Announcer(self._listener, progress, busy, str(uuid.uuid4()))
-            self._announcer.started()
+            self._announcer.announce_start()
 
     def committed(self, progress: Progress) -> None:
         """Report a committed version."""
@@ -87,7 +87,7 @@ class Observers:
         if file is not None:
             file.close(progress)
         if announcer is not None:
-            announcer.terminated(progress, error)
+            announcer.announce_end(progress, error)
 
     def __enter__(self) -> Observers:
         return self

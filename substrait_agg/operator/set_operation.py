@@ -100,17 +100,17 @@ class SetOperator(GroupOperator):
         self, ports: Sequence[pa.Table], state: StateReader, emission: Emission
     ) -> OperatorResult:
         """Apply a slice; see `operator.aggregate.step.step`."""
-        parts = [_counted(rows, port) for port, rows in enumerate(ports)]
+        parts = [_count(rows, port) for port, rows in enumerate(ports)]
         rows = pa.concat_tables(parts, promote_options="default")
-        return step(self.spec, rows, state, emission, self._shown)
+        return step(self.spec, rows, state, emission, self._count_shown)
 
-    def _shown(
+    def _count_shown(
         self, spec: OperatorSpec, _groups: BatchGroups, state: GroupState
     ) -> npt.NDArray[np.int64]:
         return output_weights(self.spec.operation, row_counts(spec, state))
 
 
-def _counted(rows: pa.Table, port: int) -> pa.Table:
+def _count(rows: pa.Table, port: int) -> pa.Table:
     """Return the rows of a port with their weight as the addend of the accumulator of the port."""
     for name in rows.column_names:
         if name.startswith(_WEIGHT_LIMBS):

@@ -26,7 +26,7 @@ from substrait_agg.commit.view.view import View
 from substrait_agg.escape import cut
 from substrait_agg.metrics.progress import Progress
 from substrait_agg.metrics.summary import watermark_text
-from substrait_agg.redaction import cleaned
+from substrait_agg.redaction import clean
 
 SHOWN_ROWS = 50
 """Rows of a view that the page shows."""
@@ -237,7 +237,7 @@ class RunContent:
                 self._views = [(view, ViewRows(view.name, view.key_columns)) for view in views]
             heads = [view.head(SHOWN_ROWS + 1, version) for view, _ in self._views]
         except Exception as error:  # noqa: BLE001 - the page shows it, and the run goes on
-            self._problem = cleaned(f"version {version} could not be read: {error}")
+            self._problem = clean(f"version {version} could not be read: {error}")
         else:
             rows = (rows for _, rows in self._views)
             self._tables = [each.table(head) for each, head in zip(rows, heads, strict=True)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from substrait_agg.deferred_imports import deferred
+from substrait_agg.deferred_imports import defer
 
 if TYPE_CHECKING:
     from substrait_agg.plan.decoding.decoder import decode
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_DEPTH", "MAX_PLAN_BYTES", "MAX_VALUES", "DecodedPlan", "decode"]
 
-__getattr__ = deferred(
+__getattr__ = defer(
     __name__,
     {
         "MAX_DEPTH": "messages.node",

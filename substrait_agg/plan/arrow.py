@@ -46,11 +46,11 @@ _SIMPLE: dict[str, pa.DataType] = {
 def _digits(type_: Type, most: int) -> int:
     digits = type_.params[0]
     if not 0 <= digits <= most:
-        raise unsupported(type_)
+        raise refuse_type(type_)
     return digits
 
 
-def unsupported(type_: Type) -> UsageError:
+def refuse_type(type_: Type) -> UsageError:
     """Return the error for a type that no column can have."""
     return UsageError(
         "TYPE_NOT_SUPPORTED",
@@ -71,7 +71,7 @@ def _timestamp_tz(type_: Type) -> pa.DataType:
 def _decimal(type_: Type) -> pa.DataType:
     precision, scale = type_.params
     if not (1 <= precision <= MAX_DECIMAL_PRECISION and 0 <= scale <= precision):
-        raise unsupported(type_)
+        raise refuse_type(type_)
     return pa.decimal128(precision, scale)
 
 
@@ -121,7 +121,7 @@ def to_arrow(type_: Type) -> pa.DataType:
         return _SIMPLE[type_.kind]
     build = _BUILT.get(type_.kind)
     if build is None:
-        raise unsupported(type_)
+        raise refuse_type(type_)
     return build(type_)
 
 
@@ -157,19 +157,19 @@ def with_field_names(type_: pa.DataType, names: Iterable[str]) -> pa.DataType:
     StructType(struct<a: int8>)
     """
     iterator = iter(names)
-    return _renamed(type_, lambda _: iterator)
+    return _rename(type_, lambda _: iterator)
 
 
 def by_position(type_: pa.DataType) -> pa.DataType:
     """Return a type with the names ``f0``, ``f1``, ... in every struct, as `to_arrow` gives them."""
-    return _renamed(type_, lambda _: map(field_name, count()))
+    return _rename(type_, lambda _: map(field_name, count()))
 
 
-def _renamed(type_: pa.DataType, names: Callable[[pa.DataType], Iterator[str]]) -> pa.DataType:
+def _rename(type_: pa.DataType, names: Callable[[pa.DataType], Iterator[str]]) -> pa.DataType:
     """Return a type whose structs have the names that `names` returns for each of them."""
 
     def inside(part: pa.Field) -> pa.Field:
-        return part.with_type(_renamed(part.type, names))
+        return part.with_type(_rename(part.type, names))
 
     if pa.types.is_struct(type_):
         own = names(type_)

@@ -138,7 +138,7 @@ def check_policies(flow: Flow, policies: RefreshPolicies, conditions: RunConditi
     full = operators_with(flow, policies, "full")
     obstacles = list(not_incremental(flow, strict))
     if obstacles:
-        raise _refused(
+        raise _refuse(
             "REFRESH_NOT_INCREMENTAL",
             "incremental_strict refuses what is not maintained by changes alone",
             "give --refresh incremental, or change the query",
@@ -146,7 +146,7 @@ def check_policies(flow: Flow, policies: RefreshPolicies, conditions: RunConditi
         )  # fmt: skip
     obstacles = list(not_recomputable(flow, full, conditions)) if full else []
     if obstacles:
-        raise _refused(
+        raise _refuse(
             "REFRESH_NOT_FULL",
             "full cannot compute this again from all rows",
             "give --refresh incremental or auto",
@@ -154,7 +154,7 @@ def check_policies(flow: Flow, policies: RefreshPolicies, conditions: RunConditi
         )  # fmt: skip
 
 
-def _refused(
+def _refuse(
     code: str,
     message: str,
     help: str,

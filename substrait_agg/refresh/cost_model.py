@@ -116,8 +116,8 @@ class CostHistory:
         warm = [cost for cost in batches if not cost.cold]
         relevant = again if again and not (again[0].cold and len(again) == 1 and warm) else batches
         slope = _slope(relevant, least) / (1 if relevant is again else self.ratio)
-        full = _fitted(again, fixed=least, slope=slope)
-        incremental = _fitted(batches, fixed=least, slope=full.slope * self.ratio)
+        full = _fit(again, fixed=least, slope=slope)
+        incremental = _fit(batches, fixed=least, slope=full.slope * self.ratio)
         return Estimate(
             incremental.at(size.batch) + self._job(size.batch, batches),
             full.at(size.whole) + self._job(size.whole, again),
@@ -148,10 +148,10 @@ def _slope(costs: Sequence[BatchCost], fixed: float) -> float:
     return max(greatest.microseconds - fixed / 2, 1.0) / max(greatest.bytes, 1)
 
 
-def _fitted(costs: Sequence[BatchCost], *, fixed: float, slope: float) -> _Line:
+def _fit(costs: Sequence[BatchCost], *, fixed: float, slope: float) -> _Line:
     """Return the line with the least relative errors."""
     # Each row is an equation: fixed * a + slope * b = c, divided by the deviation of c.
-    rows = [*_measured(costs), _guess(1.0, 0.0, fixed), _guess(0.0, 1.0, slope)]
+    rows = [*_list_measured(costs), _guess(1.0, 0.0, fixed), _guess(0.0, 1.0, slope)]
     aa, ab, bb = (sum(x * y for x, y in pairs) for pairs in _products(rows))
     ac, bc = (sum(row[i] * row[2] for row in rows) for i in (0, 1))
     determinant = aa * bb - ab * ab
@@ -169,7 +169,7 @@ def _products(rows: Sequence[_Row]) -> Iterable[list[tuple[float, float]]]:
         yield [(row[i], row[j]) for row in rows]
 
 
-def _measured(costs: Sequence[BatchCost]) -> Iterable[_Row]:
+def _list_measured(costs: Sequence[BatchCost]) -> Iterable[_Row]:
     for age, cost in enumerate(reversed(costs)):
         time = max(cost.microseconds, 1)
         noise = math.hypot((NOISE_COLD if cost.cold else NOISE) * time, NOISE_FIXED)

@@ -20,7 +20,7 @@ def owners(flow: Flow) -> tuple[FlowView, ...]:
     """
     by_operator: dict[int, FlowView] = {}
     for view in flow.views:
-        for operator in _needed(flow, view.operator):
+        for operator in _iter_needed(flow, view.operator):
             by_operator.setdefault(operator, view)
     # An operator that no stored view needs cannot be in a flow.
     return tuple(by_operator[node.id] for node in flow.operators)
@@ -57,7 +57,7 @@ def tables_read(flow: Flow, operators: Collection[int]) -> frozenset[tuple[str, 
     )
 
 
-def _needed(flow: Flow, operator: int) -> Iterator[int]:
+def _iter_needed(flow: Flow, operator: int) -> Iterator[int]:
     """Yield an operator and all operators that it reads, directly or not."""
     waiting, seen = [operator], set[int]()
     while waiting:

@@ -37,7 +37,7 @@ class RefreshPolicies:
         A policy that the option gives a view counts more than that of its plan, and that of its
         plan more than the one that the option gives all views.
         """
-        by_view = {view: _policy(word, "refresh") for view, word in _declared(plans).items()}
+        by_view = {view: _policy(word, "refresh") for view, word in _read_declared(plans).items()}
         places: Mapping[str, str] = getattr(plans, "places", {})
         return RefreshPolicies(self.default, {**by_view, **self.views}, places)
 
@@ -98,7 +98,7 @@ def parse_refresh(value: str | Mapping[str, str] | RefreshPolicies) -> RefreshPo
     return RefreshPolicies(default, views)
 
 
-def _declared(plans: object) -> dict[str, str]:
+def _read_declared(plans: object) -> dict[str, str]:
     """Return the policies of a plan, of plans by name, or of a pipeline, by name of view."""
     own = getattr(plans, "refresh", None) or {}
     if isinstance(own, str):

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from substrait_agg.arguments import typed
+from substrait_agg.arguments import check_types
 from substrait_agg.errors import PlanRefused, PlanUnreadable, checked_choice
 from substrait_agg.problem_kinds import MODES, Mode
 from substrait_agg.problems import Problem, Problems
@@ -45,7 +45,7 @@ class NamedSource(Protocol):
 class PlanOrigin(Protocol):
     """The text that a plan was made from."""
 
-    def located(self, problem: Problem) -> Problem:
+    def locate(self, problem: Problem) -> Problem:
         """Return a problem of the plan with its place in the text, if one is known."""
         ...
 
@@ -94,7 +94,7 @@ class Plan:
     _views: dict[str, Plan] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    @typed
+    @check_types
     def from_file(cls, path: str | Path) -> Plan:
         """Read the bytes of a plan file without decoding them.
 
@@ -115,11 +115,11 @@ class Plan:
         Raises:
             UsageError: OPTION_INVALID for an unknown mode, PLAN_SOURCE for content of another type.
         """
-        from substrait_agg.functions.aggregates.registry import registered
+        from substrait_agg.functions.aggregates.registry import list_registered
 
-        key = (mode, (registered(), static))
+        key = (mode, (list_registered(), static))
         if key not in self._checked:
-            self._checked[key] = self._located(
+            self._checked[key] = self._locate(
                 _check(self.content, mode, static=static, root=self.root)
             )
         return self._checked[key]
@@ -135,16 +135,16 @@ class Plan:
             source_schemas: the columns of these tables, by table name.
             static: names of the static tables, in lower case.
         """
-        checked = self._located(
+        checked = self._locate(
             _check(self.content, "lenient", source_schemas, static=static, root=self.root)
         )
         self._checked["lenient", _WITH_SOURCES] = checked
         return checked
 
-    def _located(self, checked: Checked) -> Checked:
+    def _locate(self, checked: Checked) -> Checked:
         if self.origin is None:
             return checked
-        return replace(checked, problems=tuple(map(self.origin.located, checked.problems)))
+        return replace(checked, problems=tuple(map(self.origin.locate, checked.problems)))
 
     def check_to_run(self, mode: Mode = "lenient") -> Checked:
         """Return the check that a run uses.
@@ -158,7 +158,7 @@ class Plan:
         typed = self._checked.get(("lenient", _WITH_SOURCES))
         return typed if mode == "lenient" and typed is not None else self.check(mode)
 
-    def bound(self, mode: Mode = "lenient", static: frozenset[str] = frozenset()) -> BoundPlan:
+    def bind(self, mode: Mode = "lenient", static: frozenset[str] = frozenset()) -> BoundPlan:
         """Return the plan ready to run.
 
         Args:

@@ -25,7 +25,7 @@ _FORMS: Mapping[str, Callable[[ExplainedPlan], str]] = {
 }
 
 
-def explained(
+def write_explanation(
     plan: BoundPlan | BoundViews,
     format: str,
     early: EarlyRetraction,

@@ -69,7 +69,7 @@ SHORT_PLAN = 12
 """Longest example that is shown expanded, in lines."""
 
 
-def reported(kind: ProblemKind, examine: Examine) -> Problem | None:
+def find_problem(kind: ProblemKind, examine: Examine) -> Problem | None:
     """Return the problem that the example of a kind causes.
 
     None if the example has no file or needs preparation.
@@ -128,7 +128,7 @@ def _error_sections(errors: Sequence[ErrorCode]) -> Iterator[CatalogueTable]:
 
 def kind_page(kind: ProblemKind, examine: Examine, width: int) -> str:
     """Return the documentation of one problem for the terminal."""
-    plan, problem = example(kind.code), reported(kind, examine)
+    plan, problem = example(kind.code), find_problem(kind, examine)
     facts = (
         ("level", _levels(kind)),
         ("message", kind.message),
@@ -167,7 +167,7 @@ def document(
 
 
 def _kind_entry(kind: ProblemKind, examine: Examine) -> Mapping[str, Any]:
-    problem = reported(kind, examine)
+    problem = find_problem(kind, examine)
     return {
         "code": kind.code,
         "area": kind.area,
@@ -206,7 +206,7 @@ def _entry(kind: ProblemKind, examine: Examine) -> str:
     listing = "\n".join(f"- {name}: {text}" for name, text in facts)
     lines = [f"### {code(kind.code)}", listing, kind.why]
     lines += _example(kind)
-    problem = reported(kind, examine)
+    problem = find_problem(kind, examine)
     if problem is not None:
         lines.append(f"```text\n{_lines(problem)}\n```")
     return "\n\n".join(line for line in lines if line)

@@ -57,10 +57,10 @@ def _codes(option: str, texts: Iterable[str]) -> frozenset[str]:
     if words and not any(words):
         help = "give a code, or remove the option"
         raise UsageError("CODE_UNKNOWN", "it has no code", help=help, path=option)
-    return frozenset(code for word in words if word for code in _matching(option, word))
+    return frozenset(code for word in words if word for code in _match(option, word))
 
 
-def _matching(option: str, word: str) -> list[str]:
+def _match(option: str, word: str) -> list[str]:
     codes = fnmatch.filter(KINDS, word)
     if not codes:
         near = difflib.get_close_matches(word, KINDS, n=3, cutoff=0.5)

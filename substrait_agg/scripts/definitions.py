@@ -70,7 +70,7 @@ class Definition(Protocol):
         """
         ...
 
-    def refused(self, code: str, message: str, help: str) -> SqlRefused:
+    def refuse(self, code: str, message: str, help: str) -> SqlRefused:
         """Return an error at the place of the definition."""
         ...
 
@@ -96,7 +96,7 @@ class Target(Protocol):
         """
         ...
 
-    def refused(self, code: str, message: str, help: str) -> SqlRefused:
+    def refuse(self, code: str, message: str, help: str) -> SqlRefused:
         """Return an error at the place of the definition."""
         ...
 
@@ -140,9 +140,9 @@ class FilledTable:
         self.target.check_columns(columns_of_plan(plan))
         return plan
 
-    def refused(self, code: str, message: str, help: str) -> SqlRefused:
+    def refuse(self, code: str, message: str, help: str) -> SqlRefused:
         """Return an error at the place of the flow."""
-        return self.flow.refused(code, message, help)
+        return self.flow.refuse(code, message, help)
 
 
 @dataclass
@@ -178,8 +178,8 @@ class Definitions:
             if first is not flow:
                 message = f"a second flow into {flow.name}; the first is at {first.place}"
                 help = "write one flow from a view that is the UNION ALL of the events"
-                raise flow.refused("SQL_NOT_MAINTAINED", message, help)
-        tables = [self._filled(target, flow_of) for target in self.targets]
+                raise flow.refuse("SQL_NOT_MAINTAINED", message, help)
+        tables = [self._fill(target, flow_of) for target in self.targets]
         names = {target.name.lower() for target in self.targets}
         for name, flow in flow_of.items():
             if name not in names:
@@ -187,22 +187,22 @@ class Definitions:
                     f"the flow is into {flow.name}, which is no streaming table without a query"
                 )
                 help = f"add CREATE STREAMING TABLE {flow.name}, in Python create_streaming_table"
-                raise flow.refused("SQL_NOT_MAINTAINED", message, help)
+                raise flow.refuse("SQL_NOT_MAINTAINED", message, help)
         views: dict[str, Definition] = {}
         for view in (*self.views, *tables):
             first = views.setdefault(view.name.lower(), view)
             if first is not view:
                 message = f"the view {view.name} is created twice, first at {first.place}"
-                raise view.refused("SQL_VIEW_TWICE", message, "rename or remove one of them")
+                raise view.refuse("SQL_VIEW_TWICE", message, "rename or remove one of them")
         return views
 
-    def _filled(self, target: Target, flow_of: Mapping[str, Definition]) -> FilledTable:
+    def _fill(self, target: Target, flow_of: Mapping[str, Definition]) -> FilledTable:
         """Return a table with its flow."""
         flow = flow_of.get(target.name.lower())
         if flow is None:
             message = f"the table {target.name} has no query and no AUTO CDC flow"
             help = "give it a query, in Python a function with @dp.table, or remove it"
-            raise target.refused("SQL_NOT_MAINTAINED", message, help)
+            raise target.refuse("SQL_NOT_MAINTAINED", message, help)
         return FilledTable(target, flow)
 
 
@@ -285,4 +285,4 @@ class Planning:
         if len(names) == 1:
             help = f"if a source has the name {names[0]}, give the view another name; {help}"
         message = f"views read each other in a circle: {text}"
-        return self.views[names[0]].refused("SQL_VIEW_CYCLE", message, help)
+        return self.views[names[0]].refuse("SQL_VIEW_CYCLE", message, help)

@@ -40,9 +40,9 @@ class SqlDefinition:
         """Return the refresh policy that the statement declares."""
         return declared_policy(self.statement)
 
-    def refused(self, code: str, message: str, help: str) -> SqlRefused:
+    def refuse(self, code: str, message: str, help: str) -> SqlRefused:
         """Return an error at the beginning of the statement."""
-        return self.statement.refused(code, message, help)
+        return self.statement.refuse(code, message, help)
 
 
 class SqlTarget(SqlDefinition):
@@ -62,7 +62,7 @@ class SqlTarget(SqlDefinition):
             message = (
                 f"the columns of {self.name} are declared as {of_table}, and its flow has {of_flow}"
             )
-            raise self.refused("SQL_NOT_MAINTAINED", message, "correct or remove the columns")
+            raise self.refuse("SQL_NOT_MAINTAINED", message, "correct or remove the columns")
 
 
 def flow_alone(statement: Statement) -> Statement:

@@ -49,7 +49,7 @@ def without_stream(statement: Statement) -> Statement:
         before, after = words[number - 1], words[number + 1]
         in_from = before.is_word(*_STARTS) or before.text in (",", "(")
         if in_from and after.text == "(":
-            close = _closing(words, number + 1)
+            close = _find_closing(words, number + 1)
             for place in (*range(token.start, after.end), close.start):
                 text[place] = " "
         elif in_from and after.kind in ("word", "quoted") and not after.is_word(*_WITHIN, *_ENDS):
@@ -57,7 +57,7 @@ def without_stream(statement: Statement) -> Statement:
     return replace(statement, query="".join(text))
 
 
-def _closing(words: Sequence[Token], opening: int) -> Token:
+def _find_closing(words: Sequence[Token], opening: int) -> Token:
     """Return the token that closes a parenthesis; the last one if nothing does."""
     depth = 0
     for token in words[opening:]:

@@ -69,7 +69,7 @@ def plan_script(
     others = [s for s in parts if s.kind != "create_table"]
     for statement in others:
         if not statement.query or statement is not others[0]:
-            raise _unexpected(statement)
+            raise _refuse(statement)
     if not others:
         raise SqlRefused(
             "SQL_STATEMENTS", "the text has no query", help="add a SELECT statement", path=file
@@ -89,7 +89,7 @@ def declared_tables(created: Iterable[Statement], planner: SqlPlanner) -> dict[s
     return {".".join(statement.name): planner.columns(statement) for statement in created}
 
 
-def _unexpected(statement: Statement) -> SqlRefused:
+def _refuse(statement: Statement) -> SqlRefused:
     first = tokens(statement.text)[0]
     if not statement.query and not first.is_word(*STATEMENTS):
         message = f"a statement cannot begin with {first.text}"
@@ -98,4 +98,4 @@ def _unexpected(statement: Statement) -> SqlRefused:
     what = "a second query" if statement.query else f"a statement {first.text}"
     help = "give CREATE TABLE statements and one query"
     end = statement.start + len(first.text)
-    return statement.refused("SQL_STATEMENTS", f"{what} is not expected here", help, end)
+    return statement.refuse("SQL_STATEMENTS", f"{what} is not expected here", help, end)

@@ -90,14 +90,14 @@ def read_spec(file: Path) -> PipelineSpec:
         UsageError: FILE_NOT_FOUND, FILE_NOT_READABLE, PIPELINE_SPEC_INVALID or SQL_FOLDER_EMPTY.
     """
     spec = _SpecFile(file)
-    root = spec.parsed(script_text(file))
+    root = spec.parse(script_text(file))
     fields = spec.mapping(root, "the specification")
     for name, (key, _) in fields.items():
         if name not in _FIELDS:
-            raise spec.refused(key, f"there is no field {name}", f"use {', '.join(_FIELDS)}")
+            raise spec.refuse(key, f"there is no field {name}", f"use {', '.join(_FIELDS)}")
     for name in _REQUIRED:
         if name not in fields:
-            raise spec.refused(root, f"the field {name} is missing", f"add {name}: ...")
+            raise spec.refuse(root, f"the field {name} is missing", f"add {name}: ...")
     files = tuple(spec.library_files(fields["libraries"][1])) if "libraries" in fields else ()
     if not files:
         raise UsageError(
@@ -131,13 +131,13 @@ class _SpecFile:
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    def refused(self, at: Any, message: str, help: str) -> UsageError:
+    def refuse(self, at: Any, message: str, help: str) -> UsageError:
         """Return an error at a node."""
         mark = at if isinstance(at, yaml.Mark) else at.start_mark
         place = f"{self._file}:{mark.line + 1}:{mark.column + 1}"
         return UsageError("PIPELINE_SPEC_INVALID", message, help=help, path=place)
 
-    def parsed(self, text: str) -> Any:
+    def parse(self, text: str) -> Any:
         """Return the root node."""
         start = yaml.Mark("", 0, 0, 0, None, None)
         try:
@@ -145,21 +145,21 @@ class _SpecFile:
         except yaml.YAMLError as error:
             place = getattr(error, "problem_mark", None) or start
             reason = getattr(error, "problem", error)
-            raise self.refused(place, f"this is not YAML: {reason}", "correct it") from error
+            raise self.refuse(place, f"this is not YAML: {reason}", "correct it") from error
         if root is None:
-            raise self.refused(start, "the file is empty", "add name, storage and libraries")
+            raise self.refuse(start, "the file is empty", "add name, storage and libraries")
         return root
 
     def mapping(self, node: Any, what: str) -> dict[str, tuple[Any, Any]]:
         """Return the nodes of key and value by key."""
         if not isinstance(node, yaml.MappingNode):
-            raise self.refused(node, f"{what} is not a mapping", "write NAME: VALUE lines")
+            raise self.refuse(node, f"{what} is not a mapping", "write NAME: VALUE lines")
         return {self.text(key, "a name"): (key, value) for key, value in node.value}
 
     def text(self, node: Any, what: str) -> str:
         """Return a string."""
         if not isinstance(node, yaml.ScalarNode) or node.tag != "tag:yaml.org,2002:str":
-            raise self.refused(node, f"{what} is not a string", "put it in quotes")
+            raise self.refuse(node, f"{what} is not a string", "put it in quotes")
         return str(node.value)
 
     def configuration(self, node: Any) -> dict[str, str]:
@@ -170,7 +170,7 @@ class _SpecFile:
             followed = CHANGES_ROWS.get(name)
             if followed is not None and settings[name].lower() != followed.lower():
                 message = f"{name} is {settings[name]}, which changes the rows of the views"
-                raise self.refused(value, message, f"set it to {followed}, or remove it")
+                raise self.refuse(value, message, f"set it to {followed}, or remove it")
         return settings
 
     def library_files(self, node: Any) -> Iterator[Path]:
@@ -180,23 +180,23 @@ class _SpecFile:
         """
         help = "write libraries as a list of `- glob: {include: FOLDER/**}`"
         if not isinstance(node, yaml.SequenceNode):
-            raise self.refused(node, "libraries is not a list", help)
+            raise self.refuse(node, "libraries is not a list", help)
         for entry in node.value:
             glob = self.mapping(entry, "a library").get("glob")
             if glob is None:
-                raise self.refused(entry, "a library has no glob", help)
+                raise self.refuse(entry, "a library has no glob", help)
             include = self.mapping(glob[1], "glob").get("include")
             if include is None:
-                raise self.refused(glob[1], "a glob has no include", help)
-            yield from self._matching(include[1])
+                raise self.refuse(glob[1], "a glob has no include", help)
+            yield from self._iter_matches(include[1])
 
-    def _matching(self, node: Any) -> Iterator[Path]:
+    def _iter_matches(self, node: Any) -> Iterator[Path]:
         """Yield the files of a glob."""
         pattern = self.text(node, "include")
         folder = pattern.removesuffix(_RECURSIVE)
         if _WILDCARDS & set(folder) or not folder or Path(folder).is_absolute():
             help = "name a file, or a folder followed by /**, below the folder of the specification"
-            raise self.refused(node, f"Spark does not accept the glob {pattern}", help)
+            raise self.refuse(node, f"Spark does not accept the glob {pattern}", help)
         place = self._file.parent / folder
         matches = sorted(place.rglob("*")) if folder != pattern else [place]
         for file in matches:
@@ -204,7 +204,7 @@ class _SpecFile:
                 continue
             if file.suffix not in (".sql", ".py"):
                 help = "move the file out of the folder, or name files in libraries"
-                raise self.refused(
+                raise self.refuse(
                     node, f"{file} is neither SQL nor Python, so Spark refuses it", help
                 )
             yield file

@@ -57,11 +57,11 @@ class Statement:
     modifiers: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
 
-    def refused(self, code: str, message: str, help: str, end: int | None = None) -> SqlRefused:
+    def refuse(self, code: str, message: str, help: str, end: int | None = None) -> SqlRefused:
         """Return an error at the beginning of the statement, up to `end`."""
         return refused_at(code, self.script, self.start, end, message, help, self.file)
 
-    def padded(self, text: str, start: int) -> str:
+    def pad(self, text: str, start: int) -> str:
         """Return a part of the script with spaces and line breaks in front.
 
         The part keeps its lines and columns.

@@ -32,7 +32,7 @@ from substrait_agg.spark.catalyst.spark_sql import spark_expression
 from substrait_agg.spark.functions.parts import Arguments
 from substrait_agg.spark.functions.table import BUILDERS, HIGHER_ORDER
 from substrait_agg.spark.types.casts import convert
-from substrait_agg.spark.types.keys import hashable, normalised
+from substrait_agg.spark.types.keys import hashable, normalise
 from substrait_agg.spark.types.literals import literal
 from substrait_agg.spark.types.schema import cast_target, to_spark
 from substrait_agg.spark.types.source_columns import all_nullable
@@ -50,7 +50,7 @@ def to_column(expr: Expr, columns: Columns) -> SparkColumn:
     return _BUILD[type(expr)](expr, columns)
 
 
-def _nested(expr: NestedPart, columns: Columns) -> SparkColumn:
+def _to_nested(expr: NestedPart, columns: Columns) -> SparkColumn:
     whole = to_column(expr.input, columns)
     kind = expr.input.type.kind
     if kind == "struct":
@@ -155,7 +155,7 @@ def comparable(expr: Expr, columns: Columns) -> SparkColumn:
     if not expr.type.has_map():
         return column
     type_ = to_spark(expr.type)
-    return hashable(normalised(column, type_), type_)
+    return hashable(normalise(column, type_), type_)
 
 
 COMPARISONS = frozenset(
@@ -170,7 +170,7 @@ COMPARISONS = frozenset(
 _BUILD: dict[type, Callable[[Any, Columns], SparkColumn]] = {
     Constant: lambda expr, _columns: literal(expr.value, expr.type),
     Column: lambda expr, columns: columns[expr.ordinal],
-    NestedPart: _nested,
+    NestedPart: _to_nested,
     Call: _call,
     Conversion: _conversion,
     Conditional: _conditional,

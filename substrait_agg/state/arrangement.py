@@ -93,7 +93,7 @@ class Matches:
         return np.asarray(self.rows.column(1).to_numpy())
 
     @staticmethod
-    def gathered(parts: Iterable[Matches]) -> Iterator[Matches]:
+    def join_parts(parts: Iterable[Matches]) -> Iterator[Matches]:
         """Yield the pairs of parts as few parts, in their order.
 
         A part of a few pairs costs as much to evaluate as one of a thousand. Larger parts than
@@ -328,7 +328,7 @@ def consolidate_batch(rows: pa.RecordBatch, lengths: Sequence[int]) -> pa.Record
     order = stable_order(hashes)
     # If there are several parts, equal rows are in different ones.
     part = None if len(lengths) == 1 else np.arange(len(lengths)).repeat(lengths)[order]
-    candidates = order[_repeated(hashes[order], part)]
+    candidates = order[_mask_repeated(hashes[order], part)]
     weights = _with_sums(candidates, hashes, weights, rows.columns[2:])
     nonzero = weights[order] != 0
     if not nonzero.all():
@@ -337,7 +337,7 @@ def consolidate_batch(rows: pa.RecordBatch, lengths: Sequence[int]) -> pa.Record
     return ordered.set_column(1, rows.schema.field(1), pa.array(weights[order]))
 
 
-def _repeated(ordered: Hashes, parts: Indices | None = None) -> Mask:
+def _mask_repeated(ordered: Hashes, parts: Indices | None = None) -> Mask:
     """Return a mask of the ascending hashes that occur several times; with `parts`, in several parts.
 
     The parts of equal hashes ascend.
@@ -372,7 +372,7 @@ def _with_sums(
     row_hashes_of = row_hashes(fixed, hashes[candidates])
     order = stable_order(row_hashes_of)
     # Columns of variable width are read only where the others are equal.
-    some = order[_repeated(row_hashes_of[order])]
+    some = order[_mask_repeated(row_hashes_of[order])]
     if not len(some):
         return weights
     rows = candidates[some]
@@ -386,7 +386,7 @@ def _with_sums(
     return summed
 
 
-def arranged(
+def arrange(
     layout: ArrangementLayout,
     hashes: Hashes,
     keys: Sequence[pa.Array],

@@ -134,7 +134,7 @@ class Entries:
         weights, *further = (self.weights if i == column else none for i in range(columns))
         return replace(self, weights=weights, further=tuple(further))
 
-    def negated(self) -> Entries:
+    def negate(self) -> Entries:
         """Return entries that cancel these."""
         return replace(self, weights=-self.weights, further=tuple(-w for w in self.further))
 
@@ -217,7 +217,7 @@ def consolidate(
     shown = tuple(canonical(column) for column in columns)
     groups: list[npt.NDArray[Any]] = [hashes, collision_ids] if places is None else [places]
     rows = Entries(hashes, collision_ids, keys, shown, weights, tuple(further))
-    return _summed(rows, groups)
+    return _sum(rows, groups)
 
 
 def consolidate_sorted(parts: Sequence[Entries]) -> Entries:
@@ -237,10 +237,10 @@ def consolidate_sorted(parts: Sequence[Entries]) -> Entries:
         np.concatenate([p.weights for p in parts]),
         tuple(map(np.concatenate, zip(*(p.further for p in parts), strict=True))),
     )
-    return _summed(rows, [rows.hashes, rows.collision_ids])
+    return _sum(rows, [rows.hashes, rows.collision_ids])
 
 
-def _summed(rows: Entries, groups: Sequence[npt.NDArray[Any]]) -> Entries:
+def _sum(rows: Entries, groups: Sequence[npt.NDArray[Any]]) -> Entries:
     order, first = sort_order(groups, rows.keys)
     starts = np.flatnonzero(first)
     sums = [sum_runs_of_rows(weights[order], starts) for weights in (rows.weights, *rows.further)]

@@ -89,7 +89,7 @@ def _due_merges(files: Sequence[RunFile], low: int, high: int, size: int) -> Ite
             and _names(last) == _names(span)
             and last.bottom == span.bottom
         ):
-            last = _widened(last, span)
+            last = _widen(last, span)
             continue
         if last is not None and last.files:
             yield last
@@ -98,7 +98,7 @@ def _due_merges(files: Sequence[RunFile], low: int, high: int, size: int) -> Ite
         yield last
 
 
-def _widened(span: MergeSpan, above: MergeSpan) -> MergeSpan:
+def _widen(span: MergeSpan, above: MergeSpan) -> MergeSpan:
     # A run can be live in adjacent pieces, one per partition of an earlier batch: merge all.
     files = (replace(f, high=g.high) for f, g in zip(span.files, above.files, strict=True))
     return replace(span, high=above.high, files=tuple(files))

@@ -148,7 +148,7 @@ class OrderedTree:
         places = np.zeros(len(hashes), np.int64)
         windows = self._windows(hashes, chains)
         if after is not None:
-            windows = [_limited(w, after, where_after, last=last) for w in windows]
+            windows = [_limit(w, after, where_after, last=last) for w in windows]
         for start in range(0, len(hashes) if windows else 0, GROUPS_AT_ONCE):
             some = np.arange(start, min(start + GROUPS_AT_ONCE, len(hashes)))
             source[some], places[some], rows = find_first(
@@ -417,7 +417,7 @@ def _place(window: RowRange, positions: EntryPositions) -> Indices:
     return np.where(positions.end, window.high, np.where(positions.after, after, before))
 
 
-def _limited(window: RowRange, after: EncodedKeys, where: Mask | None, *, last: bool) -> RowRange:
+def _limit(window: RowRange, after: EncodedKeys, where: Mask | None, *, last: bool) -> RowRange:
     """Return the part of row ranges after (with `last`: before) a key."""
     some = np.flatnonzero(window.lengths if where is None else window.lengths.astype(bool) & where)
     low, high = window.low[some], window.high[some]

@@ -19,7 +19,7 @@ _LEFT_OUT = ("p0", "cum")
 
 def pack(rows: pa.Table) -> pa.Buffer:
     """Return rows of a run as a compressed file."""
-    rest = _reduced(rows)
+    rest = _reduce(rows)
     return pa.compress(_file(rows if rest is None else rest), codec="zstd")
 
 
@@ -34,7 +34,7 @@ def unpack(packed: pa.Buffer) -> pa.Buffer:
         if schema is None:
             return packed
         try:
-            return _file(_restored(reader.read_all(), schema))
+            return _file(_restore(reader.read_all(), schema))
         except (KeyError, TypeError, ValueError) as error:
             raise pa.ArrowInvalid(f"columns left out cannot be computed: {error}") from error
 
@@ -46,16 +46,16 @@ def _file(rows: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def _reduced(rows: pa.Table) -> pa.Table | None:
+def _reduce(rows: pa.Table) -> pa.Table | None:
     """Return the rows without the columns that others determine; None if there are none."""
-    left_out = [name for name in _determined(rows.schema) if _is_determined(rows, name)]
+    left_out = [name for name in _find_determined(rows.schema) if _is_determined(rows, name)]
     if not left_out:
         return None
     whole = rows.schema.serialize().to_pybytes()
     return rows.drop_columns(left_out).replace_schema_metadata({_WHOLE: whole})
 
 
-def _restored(rows: pa.Table, whole: bytes) -> pa.Table:
+def _restore(rows: pa.Table, whole: bytes) -> pa.Table:
     schema = pa.ipc.read_schema(pa.py_buffer(whole))
     # A forged schema could ask for columns without end.
     if len(schema) > rows.num_columns + len(_LEFT_OUT):
@@ -63,13 +63,13 @@ def _restored(rows: pa.Table, whole: bytes) -> pa.Table:
     columns = [
         rows.column(field.name)
         if field.name in rows.column_names
-        else pa.array(_computed(rows, field.name)).view(field.type)
+        else pa.array(_compute(rows, field.name)).view(field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _determined(schema: pa.Schema) -> list[str]:
+def _find_determined(schema: pa.Schema) -> list[str]:
     """Return the columns of a run that others may determine."""
     if schema.names[:2] != ["hash", "chain"]:
         return []
@@ -86,10 +86,10 @@ def _is_determined(rows: pa.Table, name: str) -> bool:
     stored = rows.column(name).combine_chunks()
     if stored.null_count:
         return False
-    return bool(np.array_equal(stored.view(pa.int64()).to_numpy(), _computed(rows, name)))
+    return bool(np.array_equal(stored.view(pa.int64()).to_numpy(), _compute(rows, name)))
 
 
-def _computed(rows: pa.Table, name: str) -> npt.NDArray[np.int64]:
+def _compute(rows: pa.Table, name: str) -> npt.NDArray[np.int64]:
     if name == "cum":
         return np.cumsum(rows.column("weight").to_numpy())
     return np.asarray((rows.column("w0").to_numpy() ^ _SIGN).view(np.int64))

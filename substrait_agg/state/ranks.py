@@ -150,7 +150,7 @@ def find_ranks(windows: Sequence[RowRange], ranks: Indices) -> tuple[Indices, In
             rows += read
         active, left = active[~small], left.take(np.flatnonzero(~small))
         if len(active):
-            left = _narrowed(left)
+            left = _narrow(left)
             rows += PIVOTS * len(active)
     return source, places, rows
 
@@ -189,7 +189,7 @@ def _look(left: _Candidates) -> tuple[Indices, Indices, int]:
     return source, places, gathered.rows
 
 
-def _narrowed(left: _Candidates) -> _Candidates:
+def _narrow(left: _Candidates) -> _Candidates:
     """Return the candidates between two adjacent pivots."""
     count = len(left.ranks)
     each = np.repeat(np.arange(count), PIVOTS)

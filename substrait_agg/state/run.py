@@ -22,7 +22,7 @@ import pyarrow as pa
 from substrait_agg.errors import StateRefused
 from substrait_agg.functions.numbers.stored_digits import (
     FIXED,
-    fitted,
+    fit,
     is_stored_form,
     with_digits_of,
 )
@@ -124,7 +124,7 @@ class RunWriter:
         self._rows += page.num_rows
 
     def _together(self) -> pa.Table:
-        return pa.concat_tables([fitted(table, self._schema) for table in self._waiting])
+        return pa.concat_tables([fit(table, self._schema) for table in self._waiting])
 
     def close(self) -> RunFile | None:
         """Finish the file and compute its checksum; None without rows."""

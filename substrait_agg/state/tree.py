@@ -15,7 +15,7 @@ from threading import Lock
 import numpy as np
 import pyarrow as pa
 
-from substrait_agg.functions.numbers.stored_digits import fitted, with_digits_of
+from substrait_agg.functions.numbers.stored_digits import fit, with_digits_of
 from substrait_agg.state.keys.rows import (
     Hashes,
     Indices,
@@ -156,7 +156,7 @@ class KeyedTree:
             if len(matched) or len(others):
                 rows = take(run.pages[page].columns, at)
                 batch = pa.RecordBatch.from_arrays(rows, schema=run.schema)
-                yield matched + first, fitted(batch, self.schema), others + first
+                yield matched + first, fit(batch, self.schema), others + first
 
     def _lookup_page(
         self,
@@ -202,7 +202,7 @@ class KeyedTree:
                 [*list(schema)[: KEYS_FROM + self._keys], *map(schema.field, columns)]
             )
         for start, stop in scan_ranges(self._runs, low, high):
-            parts = [fitted(rows, self.schema) for _, rows in self._rows_between(start, stop)]
+            parts = [fit(rows, self.schema) for _, rows in self._rows_between(start, stop)]
             parts = [part.select(schema.names) for part in parts]
             rows = newest(pa.concat_tables([schema.empty_table(), *parts]), self._keys)
             yield rows if dead else rows.filter(pa.array(~dead_rows(rows)))
@@ -238,12 +238,12 @@ class KeyedTree:
     def _known_outdated(
         self, read: Hashable, pages: Sequence[tuple[int, pa.RecordBatch]]
     ) -> list[Indices]:
-        """Return `_outdated` for the rows that `read` identifies, which are the same every time."""
+        """Return `_find_outdated` for the rows that `read` identifies, which are the same every time."""
         with _OUTDATED_LOCK:
             if read in _outdated:
                 _outdated.move_to_end(read)
                 return _outdated[read]
-        places_by_page = self._outdated(pages)
+        places_by_page = self._find_outdated(pages)
         with _OUTDATED_LOCK:
             _outdated[read] = places_by_page
             size = sum(sum(map(getsizeof, known)) for known in _outdated.values())
@@ -251,7 +251,7 @@ class KeyedTree:
                 size -= sum(map(getsizeof, _outdated.popitem(last=False)[1]))
         return places_by_page
 
-    def _outdated(self, pages: Sequence[tuple[int, pa.RecordBatch]]) -> list[Indices]:
+    def _find_outdated(self, pages: Sequence[tuple[int, pa.RecordBatch]]) -> list[Indices]:
         """Return the places in each page of the rows whose keys are in newer runs.
 
         Args:
@@ -261,7 +261,7 @@ class KeyedTree:
         if len({age for age, _ in pages}) < 2:
             return none
         hashes = [page.column(0).to_numpy() for _, page in pages]
-        repeated = _repeated(hashes)
+        repeated = _find_repeated(hashes)
         if not len(repeated):
             return none
         places = [_places_of(stored, repeated) for stored in hashes]
@@ -279,7 +279,7 @@ class KeyedTree:
         return [at[part] for at, part in zip(places, np.split(is_outdated, ends[:-1]), strict=True)]
 
 
-def _repeated(hashes: Sequence[Hashes]) -> Hashes:
+def _find_repeated(hashes: Sequence[Hashes]) -> Hashes:
     """Return the hashes that occur more than once in ascending sequences, in ascending order.
 
     One sort of all hashes is several times faster than a search for those of each run in all older

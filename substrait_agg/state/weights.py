@@ -28,7 +28,7 @@ def sum_runs_of_rows(weights: Weights, starts: npt.NDArray[np.int64]) -> Weights
     if _largest(weights) < (1 << 63) // len(weights):
         return sum_segments(weights, starts)
     high = np.add.reduceat(weights >> 32, starts)
-    return _joined(high, np.add.reduceat(weights & _LOW, starts))
+    return _join(high, np.add.reduceat(weights & _LOW, starts))
 
 
 def sum_segments(
@@ -57,7 +57,7 @@ def add_weights(parts: Sequence[Weights]) -> Weights:
     if sum(_largest(part) for part in parts) < 1 << 63:
         return np.asarray(sum(parts[1:], start=parts[0]))
     high = np.sum([part >> 32 for part in parts], axis=0)
-    return _joined(high, np.sum([part & _LOW for part in parts], axis=0))
+    return _join(high, np.sum([part & _LOW for part in parts], axis=0))
 
 
 def multiply_weights(left: Weights, right: Weights) -> Weights:
@@ -79,7 +79,7 @@ def _largest(weights: Weights) -> int:
     return max(abs(int(weights.max())), abs(int(weights.min()))) if len(weights) else 0
 
 
-def _joined(high: Weights, low: Weights) -> Weights:
+def _join(high: Weights, low: Weights) -> Weights:
     high += low >> 32
     lost = (high < -(1 << 31)) | (high >= 1 << 31)
     _refuse(lost)

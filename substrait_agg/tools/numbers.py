@@ -33,7 +33,7 @@ def numbers(rows: pa.Table, shapes: tuple[NumberColumns, ...]) -> list[list[str]
     for ordinal, shape in enumerate(shapes):
         if shape.digits:
             whole = _integers(fixed[start : start + shape.digits])
-            columns.append([_scaled(value, shape.scale) for value in whole])
+            columns.append([_scale(value, shape.scale) for value in whole])
             start += shape.digits
         else:
             columns.append(_floats(rows, ordinal))
@@ -48,7 +48,7 @@ def _whole(digits: list[int]) -> int:
     return sum(digit << DIGIT_BITS * place for place, digit in enumerate(digits))
 
 
-def _scaled(value: int, scale: int) -> str:
+def _scale(value: int, scale: int) -> str:
     if not scale:
         return str(value)
     text = str(abs(value)).rjust(scale + 1, "0")
@@ -73,12 +73,12 @@ def _binary(value: Fraction) -> str:
     """Format a binary fraction in decimal: exact if it has at most `LONGEST` places."""
     places = value.denominator.bit_length() - 1
     if places <= LONGEST:
-        return _trimmed(_scaled(value.numerator * 5**places, places))
+        return _trim(_scale(value.numerator * 5**places, places))
     try:
         return f"~{float(value)!r}"
     except OverflowError:
         return f"~2^{(abs(value.numerator) // value.denominator).bit_length() - 1}"
 
 
-def _trimmed(text: str) -> str:
+def _trim(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text

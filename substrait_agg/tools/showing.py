@@ -33,7 +33,7 @@ from substrait_agg.tools import numbers
 from substrait_agg.tools.checks.trees import (
     component_columns,
     component_names,
-    named,
+    name_columns,
     numbers_of,
     runs_of_tree,
     tree_form,
@@ -77,7 +77,7 @@ class Showing:
             StateRefused: STATE_DAMAGED.
             UsageError: KEY_INVALID.
         """
-        read = {"entries": self._entries, "rows": self._arranged}.get(tree_form(name))
+        read = {"entries": self._entries, "rows": self._arrange}.get(tree_form(name))
         if read is not None:
             runs = self._state[runs_of_tree(self._shape, name)[0]]
             if not runs:
@@ -85,7 +85,9 @@ class Showing:
             schema = open_run(self._storage, runs[0]).schema
             return read(name, schema, key, any_key=any_key)
         rows = self._rows(name, key, any_key=any_key)
-        columns = {GROUP: self._groups, PENDING: self._pending, CLOSED: self._closed}[name](rows)
+        columns = {GROUP: self._groups, PENDING: self._show_pending, CLOSED: self._show_closed}[
+            name
+        ](rows)
         names = unique_names([column for column, _ in columns])
         return pa.table(dict(zip(names, (values for _, values in columns), strict=True)))
 
@@ -116,7 +118,7 @@ class Showing:
                 yield part.filter(pa.array(_has(part, columns, values)))
 
     def _key_names(self, columns: Sequence[str]) -> list[str]:
-        return named(columns, None if self._shape is None else self._shape.keys)
+        return name_columns(columns, None if self._shape is None else self._shape.keys)
 
     def _keys(self, rows: pa.Table) -> list[tuple[str, Any]]:
         columns = key_columns(rows.schema)
@@ -127,7 +129,7 @@ class Showing:
 
     def _values(self, rows: pa.Table) -> list[tuple[str, Any]]:
         columns = value_columns(rows.schema)
-        names = named(columns, None if self._shape is None else self._shape.values)
+        names = name_columns(columns, None if self._shape is None else self._shape.values)
         return [(name, rows.column(column)) for column, name in zip(columns, names, strict=True)]
 
     def _groups(self, rows: pa.Table) -> list[tuple[str, Any]]:
@@ -144,9 +146,9 @@ class Showing:
         columns += [(f"end {name[1:]}", rows.column(name)) for name in ends]
         if "time" in rows.column_names:
             columns.append(("newest event time", rows.column("time").cast(MICROSECONDS)))
-        return columns + self._waiting(rows)
+        return columns + self._show_waiting(rows)
 
-    def _waiting(self, rows: pa.Table) -> list[tuple[str, Any]]:
+    def _show_waiting(self, rows: pa.Table) -> list[tuple[str, Any]]:
         """Return what the groups wait with, if any group of the operator waits."""
         if not self._state[PENDING] or not rows.num_rows:
             return []
@@ -163,14 +165,14 @@ class Showing:
         since = lookup.rows.column("since").combine_chunks().take(indices)
         return [("waiting rows", waits), ("waiting since", since.cast(MICROSECONDS))]
 
-    def _pending(self, rows: pa.Table) -> list[tuple[str, Any]]:
+    def _show_pending(self, rows: pa.Table) -> list[tuple[str, Any]]:
         columns = self._keys(rows)
         if "rows" in rows.column_names:
             since = rows.column("since").cast(MICROSECONDS)
             columns += [("waiting rows", rows.column("rows")), ("waiting since", since)]
         return columns
 
-    def _closed(self, rows: pa.Table) -> list[tuple[str, Any]]:
+    def _show_closed(self, rows: pa.Table) -> list[tuple[str, Any]]:
         columns = self._keys(rows)
         columns += [("shown", rows.column("shown"))] if "shown" in rows.column_names else []
         return columns + self._values(rows)
@@ -188,9 +190,9 @@ class Showing:
         rows = pa.concat_tables([schema.empty_table(), *_first(parts, self._limit)])
         rows = rows.set_column(schema.get_field_index("weight"), "weight", rows.column(weight))
         groups = self._groups_of(rows)
-        return self._weighted(name, groups, rows, component_columns(schema))
+        return self._weigh(name, groups, rows, component_columns(schema))
 
-    def _arranged(self, name: str, schema: pa.Schema, key: Any, *, any_key: bool) -> pa.Table:
+    def _arrange(self, name: str, schema: pa.Schema, key: Any, *, any_key: bool) -> pa.Table:
         """Return weighted rows by key, each once."""
         columns, layout = key_columns(schema), ArrangementLayout.of_run(schema)
         parts = Arrangement(self._storage, self._state[name], layout).scan()
@@ -199,13 +201,13 @@ class Showing:
             values_of_key = key_values(key, self._key_names(columns), types)
             parts = (part.filter(pa.array(_has(part, columns, values_of_key))) for part in parts)
         rows = pa.concat_tables([schema.empty_table(), *_first(parts, self._limit)])
-        return self._weighted(name, rows, rows, value_columns(schema))
+        return self._weigh(name, rows, rows, value_columns(schema))
 
-    def _weighted(
+    def _weigh(
         self, name: str, groups: pa.Table, rows: pa.Table, values: Sequence[str]
     ) -> pa.Table:
         """Return the keys of groups, the columns `values` of their rows, and the weight."""
-        names = named(values, component_names(self._shape, name))
+        names = name_columns(values, component_names(self._shape, name))
         columns = [*self._keys(groups), *zip(names, map(rows.column, values), strict=True)]
         columns.append(("weight", rows.column("weight")))
         titles = unique_names([title for title, _ in columns])
@@ -246,7 +248,7 @@ def _first(parts: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Table]:
 
 def _has(part: pa.Table, columns: Sequence[str], values: Any) -> Any:
     keys = [part.column(name).combine_chunks() for name in columns]
-    return matching(keys, values, part.num_rows)
+    return match_rows(keys, values, part.num_rows)
 
 
 def _of_groups(tree: OrderedTree, layout: TreeLayout, groups: pa.Table) -> Iterator[pa.Table]:
@@ -298,7 +300,7 @@ def key_values(key: Any, names: Sequence[str], types: Sequence[pa.DataType]) -> 
     return {i: _array(value, types[i], names[i]) for i, value in by_ordinal.items()}
 
 
-def matching(columns: Sequence[pa.Array], values: Mapping[int, pa.Array], rows: int) -> Mask:
+def match_rows(columns: Sequence[pa.Array], values: Mapping[int, pa.Array], rows: int) -> Mask:
     """Return which rows have the key."""
     mask = np.ones(rows, np.bool_)
     for ordinal, value in values.items():

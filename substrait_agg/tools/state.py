@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from substrait_agg.arguments import typed
+from substrait_agg.arguments import check_types
 from substrait_agg.commit.hash_ranges import check_partitions
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import parse_retention
@@ -70,7 +70,7 @@ class State:
     def __init__(self, checkpoint: Checkpoint, open_tables: OpenTables | None = None) -> None:
         self._checkpoint, self._open_tables = checkpoint, open_tables
 
-    @typed
+    @check_types
     def ls(self, limit: int | None = LIMIT) -> Listing:
         """List versions (the newest `limit`, None for all), and the trees of the newest version.
 
@@ -81,7 +81,7 @@ class State:
         _check_limit(limit, 1)
         return listing(self._checkpoint, limit)
 
-    @typed
+    @check_types
     def show(
         self,
         tree: str | None = None,
@@ -141,7 +141,7 @@ class State:
             )
         return named_view(self._checkpoint.document_of(snapshot.plan), view).operator
 
-    @typed
+    @check_types
     def at(self, version: int | None = None) -> Snapshot:
         """Return a version whose state is kept, the newest if None.
 
@@ -157,7 +157,7 @@ class State:
         self._checkpoint.check_kept(version)
         return snapshot
 
-    @typed
+    @check_types
     def rollback(
         self, to: int, *, force: bool = False, dry_run: bool = False, no_run: bool = False
     ) -> Rollback:
@@ -178,7 +178,7 @@ class State:
         """
         return rollback(self._checkpoint, to, force=force, dry_run=dry_run, no_run=no_run)
 
-    @typed
+    @check_types
     def rescale(self, partitions: int | None) -> int | None:
         """Set the default number of state partitions; None: one per core.
 
@@ -199,7 +199,7 @@ class State:
         self._checkpoint.set(replace(before, partitions=partitions))
         return before.partitions
 
-    @typed
+    @check_types
     def vacuum(
         self,
         *,
@@ -229,7 +229,7 @@ class State:
         retention = parse_retention(keep, older_than, ("--keep", "--older-than"))
         return vacuum(self._checkpoint, retention, changes=changes, dry_run=dry_run, no_run=no_run)
 
-    @typed
+    @check_types
     def verify(self, *, deep: bool = False, sources: Mapping[str, str] | None = None) -> Verdict:
         """Check the whole checkpoint: checksums, order, counters, the view against its changes.
 

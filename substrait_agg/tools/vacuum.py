@@ -83,11 +83,11 @@ def vacuum(
             return VacuumResult(0, 0, "", {}, {}, dry_run)
         retention_state, held_by = expire(checkpoint, newest, retention), ""
         if changes:
-            delivered, held_by = _delivered(checkpoint, retention_state.state_from)
+            delivered, held_by = _find_delivered(checkpoint, retention_state.state_from)
             retention_state = replace(
                 retention_state, changes_from=max(retention_state.changes_from, delivered)
             )
-        doomed = _doomed(checkpoint, retention_state, newest)
+        doomed = _find_doomed(checkpoint, retention_state, newest)
         result = VacuumResult(
             retention_state.state_from,
             retention_state.changes_from,
@@ -103,7 +103,7 @@ def vacuum(
         return result
 
 
-def _delivered(checkpoint: Checkpoint, before: int) -> tuple[int, str]:
+def _find_delivered(checkpoint: Checkpoint, before: int) -> tuple[int, str]:
     """Return the version before which all outputs have received everything, at most `before`.
 
     Returns:
@@ -119,7 +119,7 @@ def _delivered(checkpoint: Checkpoint, before: int) -> tuple[int, str]:
     return before, output
 
 
-def _doomed(
+def _find_doomed(
     checkpoint: Checkpoint, retention: RetentionState, newest: Snapshot
 ) -> dict[str, list[Location]]:
     """Return the files to delete by folder. Snapshots of old versions are last, oldest first."""

@@ -17,9 +17,9 @@ from substrait_agg.spark.admission.controller import (
     STEP,
     BatchLimits,
     BatchLoad,
+    divide,
     first_limits,
     limits_after,
-    shared,
 )
 
 TARGET = 2.0
@@ -249,7 +249,7 @@ def test_shares_are_fair(total: float, wants: list[float]) -> None:
     """The shares add up to the total, and a source that wants more than an equal part gets at least
     that part.
     """
-    shares = shared(total, wants)
+    shares = divide(total, wants)
     assert sum(shares) == pytest.approx(total, abs=1e-3)
     for share, want in zip(shares, wants, strict=True):
         assert share >= min(want, total / len(wants)) * (1 - 1e-9) - 1e-9

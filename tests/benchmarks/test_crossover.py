@@ -34,7 +34,7 @@ def test_a_batch_is_removed_again(tmp_path: Path) -> None:
 def test_every_plan_is_valid(name: str) -> None:
     pairs = SETS[name]
     for query in pairs.queries.values():
-        assert sa.sql(query, SCHEMAS).bound().names
+        assert sa.sql(query, SCHEMAS).bind().names
     assert len(pairs.queries) * len(pairs.deltas) == 40
 
 

@@ -27,7 +27,7 @@ from substrait_agg.bind.bound import (
     MeasureSort,
 )
 from substrait_agg.bind.context import columns
-from substrait_agg.bind.joins.keys import joined
+from substrait_agg.bind.joins.keys import make_join
 from substrait_agg.bind.rewrite import inputs_of, table_reads
 from substrait_agg.plan.types import BOOL, I64, Type
 from tests.bind.naive import Bag
@@ -87,7 +87,7 @@ def join(
     *keys: JoinKey,
     residual: Expr | None = None,
 ) -> BoundJoin:
-    return joined(kind, left, right, keys, residual, f"join of {left.path} and {right.path}")
+    return make_join(kind, left, right, keys, residual, f"join of {left.path} and {right.path}")
 
 
 def cross(left: BoundRelation, right: BoundRelation) -> BoundJoin:

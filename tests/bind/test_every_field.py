@@ -167,7 +167,7 @@ def outcome(plan: Json) -> Any:
     loaded = substrait_agg.Plan("", json.dumps(plan))
     problems = substrait_agg.validate(loaded, "strict").problems
     try:
-        bound = loaded.bound("strict")
+        bound = loaded.bind("strict")
     except PlanRefused:
         return problems, None
     return problems, (bound.fingerprint, repr(bound.root), bound.names, bound.sorts)

@@ -26,7 +26,7 @@ from substrait_agg.bind.bound import (
     JoinKind,
 )
 from substrait_agg.bind.deep_stack import deep_call
-from substrait_agg.bind.joins.conjunctions import conjuncts, disjuncts, factored
+from substrait_agg.bind.joins.conjunctions import conjuncts, disjuncts, factor_out
 from substrait_agg.bind.joins.failing import can_fail
 from substrait_agg.bind.joins.normal_form import normal_form
 from substrait_agg.bind.joins.single_rows import has_one_row, joins_without_key
@@ -98,11 +98,11 @@ def test_a_comparison_that_treats_nulls_as_equal_is_a_null_safe_key() -> None:
 
 def test_factoring_keeps_what_alternatives_do_not_share() -> None:
     a, b, c = is_(0, 1), is_(1, 2), is_(2, 3)
-    assert factored(call("or", call("and", a, b), call("and", c, a))) == (a, call("or", b, c))
-    assert factored(call("or", a, call("and", a, b))) == (a,)
-    assert factored(call("or", a, b)) == (call("or", a, b),)
-    assert factored(call("and", a, call("and", b, a))) == (a, b)
-    assert factored(None) == ()
+    assert factor_out(call("or", call("and", a, b), call("and", c, a))) == (a, call("or", b, c))
+    assert factor_out(call("or", a, call("and", a, b))) == (a,)
+    assert factor_out(call("or", a, b)) == (call("or", a, b),)
+    assert factor_out(call("and", a, call("and", b, a))) == (a, b)
+    assert factor_out(None) == ()
 
 
 def test_an_or_over_several_inputs_filters_each_of_them() -> None:

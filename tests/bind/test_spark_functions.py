@@ -79,12 +79,12 @@ def errors(content: str) -> list[str]:
 def test_a_text_over_columns_is_an_expression_of_the_declared_type() -> None:
     content = plan(call("spark_sql", text("hex(c0)"), column(0), type_=STRING))
     assert errors(content) == []
-    assert sa.load(content).bound().root.types[0].kind == "string"
+    assert sa.load(content).bind().root.types[0].kind == "string"
 
 
 def test_the_text_is_part_of_what_a_plan_is() -> None:
     one, other = (
-        sa.load(plan(call("spark_sql", text(t), column(0), type_=STRING))).bound().fingerprint
+        sa.load(plan(call("spark_sql", text(t), column(0), type_=STRING))).bind().fingerprint
         for t in ("hex(c0)", "bin(c0)")
     )
     assert one != other
@@ -118,7 +118,7 @@ def test_only_the_release_of_spark_is_an_option() -> None:
 def test_elements_of_a_list_are_a_column() -> None:
     content = plan(column(0), call("unnest", column(1), type_=I64))
     assert errors(content) == []
-    assert [t.kind for t in sa.load(content).bound().root.types] == ["i64", "i64"]
+    assert [t.kind for t in sa.load(content).bind().root.types] == ["i64", "i64"]
 
 
 def test_elements_are_rows_in_a_projection_only() -> None:

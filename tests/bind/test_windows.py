@@ -37,7 +37,7 @@ def found(plan: str, mode: Any = "lenient") -> Found:
 
 
 def key_of(plan: str, ordinal: int = 1) -> Call:
-    root = sa.load(plan).bound().root
+    root = sa.load(plan).bind().root
     assert isinstance(root, BoundAggregate)
     key = root.keys[ordinal]
     assert isinstance(key, Call)
@@ -228,7 +228,7 @@ def test_a_window_in_a_projection_below_is_moved_up() -> None:
     outer = projected(positive, column(2), column(1), column(0))
     plan = windows.plan(aggregate(outer, [column(0), column(1)]), *"team w a b c s".split())
     assert found(plan) == []
-    root = sa.load(plan).bound().root
+    root = sa.load(plan).bind().root
     assert isinstance(root, BoundAggregate)
     key = root.keys[1]
     assert isinstance(key, Call)

@@ -32,7 +32,7 @@ def refusal(query: str, spark: SparkSession) -> sa.SqlRefused:
 
 
 def tables_read(plan: Any) -> list[str]:
-    return sorted(".".join(read.table) for read in table_reads(plan.bound().root))
+    return sorted(".".join(read.table) for read in table_reads(plan.bind().root))
 
 
 def functions(plan: Any) -> set[str]:
@@ -102,7 +102,7 @@ def test_windows_over_time_are_functions_of_windows(
         f"SELECT w.start, n FROM (SELECT {key} AS w, count(*) AS n FROM sales GROUP BY {key}) q",
         spark,
     )
-    assert named.bound().names == ("start", "n")
+    assert named.bind().names == ("start", "n")
 
 
 def test_an_expression_without_a_function_is_one_text(spark: SparkSession) -> None:
@@ -122,14 +122,14 @@ def test_conditions_of_one_input_of_an_outer_join_are_computed_below_it(
         "SELECT * FROM sales FULL JOIN shop.other ON lower(region) = md5(k) AND length(k) > amount"
     )
     plan = plan_of(query, spark)
-    assert plan.bound().names == ("region", "amount", "price", "at", "tags", "k", "v", "n")
+    assert plan.bind().names == ("region", "amount", "price", "at", "tags", "k", "v", "n")
 
 
 def test_equal_floats_are_the_key_of_a_join(spark: SparkSession) -> None:
     query = "SELECT a.k FROM shop.other a JOIN shop.other b ON a.v = b.v AND a.n < b.n"
     assert "is_nan" not in functions(plan_of(query, spark))
     inner = "SELECT k FROM shop.other WHERE v IN (SELECT v + 1 FROM shop.other)"
-    assert plan_of(inner, spark).bound().names == ("k",)
+    assert plan_of(inner, spark).bind().names == ("k",)
 
 
 def test_constants_with_a_name_are_no_table(spark: SparkSession) -> None:

@@ -45,7 +45,7 @@ def test_a_function_has_the_values_of_spark(expression: str, spark: SparkSession
     table = rows.toArrow()
     plan = sa.sql(f"SELECT {expression} AS x FROM t", {"t": table.schema}, spark=spark)
     assert "spark_sql" not in json.dumps(json.loads(plan.content)["extensions"])
-    root = plan.bound().root
+    root = plan.bind().root
     assert isinstance(root, BoundProject)
     (computed,) = root.expressions
     assert supports(computed)
@@ -54,7 +54,7 @@ def test_a_function_has_the_values_of_spark(expression: str, spark: SparkSession
 
 
 def plan_columns(plan: Any) -> list[str]:
-    read = plan.bound().root.input
+    read = plan.bind().root.input
     return list(read.names)
 
 

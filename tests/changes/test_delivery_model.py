@@ -80,7 +80,7 @@ def one_run(
         couriers.end(with_view=whole, patience=None if whole else 0.0)
         for courier in couriers._workers:
             courier.thread.join()
-    return not couriers.undelivered()
+    return not couriers.list_undelivered()
 
 
 @settings(max_examples=examples(40), deadline=None)

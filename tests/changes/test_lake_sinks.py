@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from substrait_agg.changes import Delivery, parse_output
-from substrait_agg.changes.outputs.outputs import check_outputs, reached
+from substrait_agg.changes.outputs.outputs import check_outputs, reach_version
 from substrait_agg.changes.records import Record
 from substrait_agg.errors import RunFailed, StateRefused, UsageError
 from tests.changes.lakes import (
@@ -70,7 +70,7 @@ def test_versions_without_changes_write_nothing(lake: Lake) -> None:
     deliver(lake, view)
     assert [version for version, _ in lake.commits()] == [0]
     spec, checkpoint = parse_output(lake.output), lake.folder / "checkpoint"
-    assert reached(spec, checkpoint, lambda target: pytest.fail(str(target)))[1] == 2
+    assert reach_version(spec, checkpoint, lambda target: pytest.fail(str(target)))[1] == 2
 
 
 @pytest.mark.parametrize("exists", [True, False])

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console, Group
 
 from substrait_agg.changes import Delivery
-from substrait_agg.changes.outputs.screen import FRAMES, Screen, fitted
+from substrait_agg.changes.outputs.screen import FRAMES, Screen, fit_widths
 from substrait_agg.metrics import Progress
 
 ALTERNATE_SCREEN, MAIN_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
@@ -212,8 +212,8 @@ def test_a_terminal_that_cannot_be_drawn_on_gets_one_table_below_the_other(
 
 
 def test_the_widest_columns_are_cut_first() -> None:
-    assert fitted([5, 10], 40) == [5, 10]
-    assert fitted([5, 50], 30) == [5, 23]
-    assert fitted([9, 9, 9, 9, 9], 18) == [8, 8]
-    assert fitted([50], 3) == [3]
-    assert fitted([], 10) == []
+    assert fit_widths([5, 10], 40) == [5, 10]
+    assert fit_widths([5, 50], 30) == [5, 23]
+    assert fit_widths([9, 9, 9, 9, 9], 18) == [8, 8]
+    assert fit_widths([50], 3) == [3]
+    assert fit_widths([], 10) == []

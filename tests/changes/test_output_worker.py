@@ -169,7 +169,7 @@ def test_a_slow_output_holds_up_nobody(tmp_path: Path) -> None:
         gate.set()
         run.output_workers.end(with_view=True)
         assert slow.taken == fast.taken == list(range(6))
-        assert run.output_workers.undelivered() == []
+        assert run.output_workers.list_undelivered() == []
     assert slow.closed
     assert fast.closed
 
@@ -188,7 +188,7 @@ def test_a_failing_output_is_tried_again_and_told_once(
         (progress, _) = run.output_workers.progress(4)
         assert (progress.failures, progress.delivered, progress.lag) == (3, 5, 0)
         run.output_workers.end(with_view=True)
-        assert run.output_workers.undelivered() == []
+        assert run.output_workers.list_undelivered() == []
     (told,) = [record.msg for record in caplog.records]
     assert isinstance(told, Notice)
     assert (told.code, told.message) == (
@@ -215,7 +215,7 @@ def test_the_end_is_the_last_chance_then_an_error_says_where_it_stands(
         run.commit(4)
         until(lambda: all(p.failures for p in run.output_workers.progress(4)))
         run.output_workers.end(with_view=True)
-        (error,) = run.output_workers.undelivered()
+        (error,) = run.output_workers.list_undelivered()
         assert once.taken == [0, 1, 2, 3, 4]
         assert always.taken == [0, 1, 2]
         assert error.code == "OUTPUT_NOT_DELIVERED"
@@ -236,7 +236,7 @@ def test_what_trying_again_cannot_mend_is_not_tried_again(
         time.sleep(0.1)
         run.output_workers.end(with_view=True)
         assert run.output_workers.progress(3)[0].failures == 1
-        (told,) = run.output_workers.undelivered()
+        (told,) = run.output_workers.list_undelivered()
         assert (
             told.message
             == "output RecordingSink has version 0 of 3: [OUTPUT_DAMAGED]: it was shortened"
@@ -254,7 +254,7 @@ def test_a_stop_does_not_wait_for_an_output_that_hangs(tmp_path: Path) -> None:
         run.commit(3)
         run.output_workers.end(with_view=True, patience=0.2)
         assert not ended, "the stop waited for the output"
-        (told,) = run.output_workers.undelivered()
+        (told,) = run.output_workers.list_undelivered()
         assert told.message == "output RecordingSink has no version yet: it is still writing"
         with pytest.raises(UsageError) as refused:
             check_free(tmp_path / "ckpt")
@@ -352,7 +352,7 @@ def test_a_display_that_is_far_behind_is_not_stopped_by_states_that_are_gone(
         run.commit(3)
         gate.set()
         run.output_workers.end(with_view=True)
-        assert run.output_workers.undelivered() == []
+        assert run.output_workers.list_undelivered() == []
     assert behind.shown == [0, 3, 3]
 
 
@@ -362,7 +362,7 @@ def test_a_view_that_cannot_be_written_is_told_as_such(tmp_path: Path) -> None:
     with rig(tmp_path, broken) as run:
         run.commit(0)
         run.output_workers.end(with_view=True)
-        (told,) = run.output_workers.undelivered()
+        (told,) = run.output_workers.list_undelivered()
     assert (
         told.message
         == "output RecordingScreen could not write the view of version 0: OSError: no space"

@@ -14,7 +14,7 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.operator.common.emission import NONE
-from substrait_agg.tools.showing import key_values, matching
+from substrait_agg.tools.showing import key_values, match_rows
 from tests.checkpoint.local_checkpoint import Made, filled
 from tests.operator.measures_build import gone, measure, row
 
@@ -165,7 +165,7 @@ def test_keys_are_written_as_outputs_write_them(
     """Keys of every type, including null, are written as in JSON outputs."""
     column = pa.array([stored, None, stored], type_)
     wanted = key_values({"k": value}, ["k"], [type_])
-    assert matching([column], wanted, 3).tolist() == [True, value is None, True]
+    assert match_rows([column], wanted, 3).tolist() == [True, value is None, True]
 
 
 def test_a_negative_limit_is_refused(tmp_path: Path) -> None:

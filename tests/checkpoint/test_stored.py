@@ -110,7 +110,7 @@ def test_what_its_operators_keep_is_described_as_before(name: str, tmp_path: Pat
 def test_upserts_and_sessions_are_described_as_before(tmp_path: Path) -> None:
     """The same for the flow that ran on Spark."""
     document = Checkpoint(unpacked(GOALS, tmp_path)).document()
-    plan = sa.load(goals_plan().encode()).bound()
+    plan = sa.load(goals_plan().encode()).bind()
     assert (
         state_schemas(lower(plan, upserts={(GOALS,): UpsertDeclaration(("n",))}))
         == document.state_schemas

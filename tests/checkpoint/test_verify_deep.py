@@ -36,7 +36,7 @@ from substrait_agg.flow.passes.lower import lower
 from substrait_agg.functions.numbers.stored_digits import FIXED, digits_at
 from substrait_agg.operator.common.names import WEIGHT, entries_tree
 from substrait_agg.plan.model import SetOperationKind
-from substrait_agg.required import required
+from substrait_agg.required import require
 from substrait_agg.state.run import RunFile, RunWriter, open_pages
 from substrait_agg.tools.checks.findings import Finding, FindingCollector
 from substrait_agg.tools.deep.check import check_deep
@@ -151,7 +151,7 @@ def _damaged(
     if key is not None and key not in keys:
         return file
     at = keys.index(key) if key is not None else 0
-    place = rows.column_names.index(column) if column != FIXED else required(digits_at(rows.schema))
+    place = rows.column_names.index(column) if column != FIXED else require(digits_at(rows.schema))
     values = rows.column(place).combine_chunks()
     changed = values.to_pylist()
     if column == FIXED:
@@ -350,7 +350,7 @@ def test_set_operations(operation: SetOperationKind, tmp_path: Path) -> None:
 def test_window_functions(query: str, tmp_path: Path) -> None:
     """Values that differ from those of the stored rows are found."""
     schema = pa.schema([("k", pa.int64()), ("x", pa.int64())])
-    flow = lower(sa.sql(query, {"t": schema}).bound(), weights={("t",): "weighted"})
+    flow = lower(sa.sql(query, {"t": schema}).bind(), weights={("t",): "weighted"})
     local, rng = LocalFlow(flow, tmp_path), random.Random(7)
     for _ in range(4):
         rows = [(rng.randrange(3), rng.randrange(9), rng.choice((1, 1, 2))) for _ in range(8)]

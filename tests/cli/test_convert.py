@@ -92,7 +92,7 @@ def test_keys_that_a_grouping_set_repeats_stay_columns(tmp_path: Path) -> None:
     root = {"input": {"aggregate": relation}, "names": ["x", "y"]}
     content = {"relations": [{"root": root}], "version": {"minorNumber": 54}}
     again = sa.load(converted(content, tmp_path, "out.bin"))
-    assert again.bound().names == sa.load(json.dumps(content)).bound().names == ("x", "y")
+    assert again.bind().names == sa.load(json.dumps(content)).bind().names == ("x", "y")
 
 
 def test_several_roots_are_converted(tmp_path: Path) -> None:

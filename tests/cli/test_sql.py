@@ -39,7 +39,7 @@ def test_the_same_plan_comes_from_every_form(source: str, tmp_path: Path) -> Non
     texts = {call("plan", *form, "--source", source).stdout for form in forms}
     texts.add(call("plan", "--sql", "-", "--source", source, stdin=QUERY).stdout)
     assert len(texts) == 1
-    assert sa.load(texts.pop()).bound().names == ("region", "total")
+    assert sa.load(texts.pop()).bind().names == ("region", "total")
     assert call("validate", file, "--source", source).stdout == f"{file}: valid\n"
     assert "measure 0: sum(amount)" in call("explain", "--sql", file, "--source", source).stdout
 

@@ -179,9 +179,9 @@ def test_no_color_and_dumb_terminals_are_respected(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    assert findings.colored("auto") is expected
-    assert findings.colored("always") is True
-    assert findings.colored("never") is False
+    assert findings.uses_color("auto") is expected
+    assert findings.uses_color("always") is True
+    assert findings.uses_color("never") is False
 
 
 def test_broken_json_is_shown_with_the_line_of_the_file(tmp_path: Path) -> None:

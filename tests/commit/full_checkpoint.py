@@ -39,7 +39,7 @@ from substrait_agg.commit.log.settings import CheckpointSettings
 from substrait_agg.commit.runtime.side_writer import SideWriter
 from substrait_agg.operator.common.completeness import KeyBound
 from substrait_agg.operator.common.policy import EmitPolicy
-from substrait_agg.required import required
+from substrait_agg.required import require
 from tests.operator.measures_build import gone, measure, row
 from tests.operator.measures_columns import NAMES
 from tests.operator.measures_draw import Stream, node_of
@@ -169,7 +169,7 @@ def made(folder: Path, seed: int = 1) -> FullCheckpoint:
     store = Checkpoint(folder)
     names = World(upper_node, _empty(folder.parent / "scratch")).spec.output
     components = World(lower_node, folder.parent / "scratch").spec
-    values = [c.type for c in components.trees[required(components.guard)].layout.components]
+    values = [c.type for c in components.trees[require(components.guard)].layout.components]
     kept = pa.schema([(f"c{i}", t) for i, t in enumerate((*components.keys, *values))])
     store.create(
         PlanDocument(

@@ -28,10 +28,10 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.reader import REMEMBERED_VERSIONS
 from substrait_agg.commit.log.retention import KEEP_VERSIONS
 from substrait_agg.commit.log.sweep import sweep
-from substrait_agg.commit.view.row_order import ordered
+from substrait_agg.commit.view.row_order import sort_rows
 from substrait_agg.commit.view.view import View
 from substrait_agg.errors import CommitConflict, StateRefused
-from substrait_agg.files.filesystem import FileSystem, using
+from substrait_agg.files.filesystem import FileSystem, use_filesystem
 from substrait_agg.files.locations import Location
 from substrait_agg.state.run import RunFile
 
@@ -232,10 +232,10 @@ def test_rows_are_shown_in_the_order_of_the_plan() -> None:
     """
     nan = float("nan")
     rows = pa.table({"a": [1.0, nan, None, 1.0, -2.0], "b": [False, True, True, True, None]})
-    up = ordered(rows, (ViewSort(0, False, True), ViewSort(1, True, False)))
+    up = sort_rows(rows, (ViewSort(0, False, True), ViewSort(1, True, False)))
     assert [str(v) for v in up.column("a").to_pylist()] == ["None", "-2.0", "1.0", "1.0", "nan"]
     assert up.column("b").to_pylist() == [True, None, True, False, True]
-    down = ordered(rows, (ViewSort(0, True, False),))
+    down = sort_rows(rows, (ViewSort(0, True, False),))
     assert [str(v) for v in down.column("a").to_pylist()] == ["nan", "1.0", "1.0", "-2.0", "None"]
 
 
@@ -248,11 +248,11 @@ def test_a_checkpoint_that_another_run_makes_meanwhile_is_not_damaged(tmp_path: 
     class Sleeps(FileSystem):
         def names(self, folder: Location, *, folders: bool = False) -> list[str]:
             if folder.name == "snapshots" and not other.exists():
-                with using(FileSystem()):
+                with use_filesystem(FileSystem()):
                     made(other).publish(snapshot(0))
             return super().names(folder, folders=folders)
 
-    with using(Sleeps()):
+    with use_filesystem(Sleeps()):
         Checkpoint(other).check(DOCUMENT)
     assert Checkpoint(other).versions() == [0]
     (other / "plan.json").unlink()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from substrait_agg.commit.documents.json_codec import built, encoded
+from substrait_agg.commit.documents.json_codec import build, encode
 from substrait_agg.commit.documents.plan_document import OperatorText, PlanDocument, ViewColumn
 from substrait_agg.commit.evolution.compatibility import differences
 from substrait_agg.commit.log.checkpoint import Checkpoint
@@ -69,10 +69,10 @@ def test_a_renamed_field_keeps_its_key() -> None:
     """In written and in read documents."""
     body = {"parts": {"a": [1, 2]}, "before": "x"}
     document = Renamed({"a": (1, 2)}, "x")
-    assert encoded(document) == body
-    assert built(Renamed, body) == document
+    assert encode(document) == body
+    assert build(Renamed, body) == document
     with pytest.raises(ValueError, match="now"):
-        built(Renamed, {"parts": {}, "now": "x"})
+        build(Renamed, {"parts": {}, "now": "x"})
 
 
 @dataclass(frozen=True)
@@ -87,15 +87,15 @@ def test_a_value_keeps_its_stored_form() -> None:
     """In written and in read documents; the in-memory form is not accepted."""
     body = {"tree": -1, "words": ["one", "any"]}
     document = StoredForm(None, ("append_only", "any"))
-    assert encoded(document) == body
-    assert built(StoredForm, body) == document
-    assert built(StoredForm, {**body, "tree": 0}).tree == 0
+    assert encode(document) == body
+    assert build(StoredForm, body) == document
+    assert build(StoredForm, {**body, "tree": 0}).tree == 0
     for wrong in ({"tree": None}, {"words": ["append_only"]}):
         with pytest.raises(ValueError, match="stored form"):
-            built(StoredForm, {**body, **wrong})
+            build(StoredForm, {**body, **wrong})
     for mistyped in ({"tree": "0"}, {"words": "one"}, {"words": [["one"]]}):
         with pytest.raises(TypeError):
-            built(StoredForm, {**body, **mistyped})
+            build(StoredForm, {**body, **mistyped})
 
 
 def test_every_checkpoint_has_an_id_of_its_own(tmp_path: Path) -> None:

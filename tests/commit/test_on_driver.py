@@ -15,7 +15,7 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import RunFailed
-from substrait_agg.files.filesystem import FileSystem, using
+from substrait_agg.files.filesystem import FileSystem, use_filesystem
 from substrait_agg.files.locations import Location
 from substrait_agg.spark.executors.local_executor import LocalExecutor
 from tests.crash.scenario import PlainSteps, World, run
@@ -77,7 +77,7 @@ class FlushedFiles(FileSystem):
 
 def test_a_full_disk_under_a_batch_in_this_process(tmp_path: Path) -> None:
     """A full disk fails the batch with a code that names the remedy, and nothing is committed."""
-    with using(FullDisk()), pytest.raises(RunFailed) as refused:
+    with use_filesystem(FullDisk()), pytest.raises(RunFailed) as refused:
         run(World(tmp_path, delivers=False, executor=lambda: LocalExecutor(PlainSteps())))
     assert refused.value.code == "CHECKPOINT_NOT_WRITTEN"
     assert len(list((tmp_path / "checkpoint" / "snapshots").glob("*.json"))) == 1
@@ -89,7 +89,7 @@ def test_all_files_of_a_version_are_flushed_before_its_snapshot(
 ) -> None:
     """Their folders too; with two operators, and with a second pass whose changes join the first ones."""
     disk = FlushedFiles()
-    with using(disk):
+    with use_filesystem(disk):
         run(World(tmp_path, setting(), executor=lambda: LocalExecutor(PlainSteps())))
     store = Checkpoint(tmp_path / "checkpoint")
     named: set[str] = set()

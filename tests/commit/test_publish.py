@@ -15,7 +15,7 @@ from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, S
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.fence import claim
 from substrait_agg.errors import CommitConflict, RunFailed
-from substrait_agg.files.filesystem import FileSystem, using
+from substrait_agg.files.filesystem import FileSystem, use_filesystem
 from substrait_agg.files.locations import Location
 from substrait_agg.state.run import RunFile
 from tests.commit.test_checkpoint import DOCUMENT, made, snapshot
@@ -62,7 +62,7 @@ def another_was_first(draft: Path, target: Path) -> None:
 def test_an_error_after_the_link_is_a_success(tmp_path: Path, link: Link) -> None:
     """The file has the published content, so it is ours."""
     files = FolderFiles(tmp_path)
-    with using(Linking(link)):
+    with use_filesystem(Linking(link)):
         assert files.publish("a", b"ours")
     assert files.names() == ["a"]
 
@@ -70,7 +70,7 @@ def test_an_error_after_the_link_is_a_success(tmp_path: Path, link: Link) -> Non
 def test_another_content_is_anothers(tmp_path: Path) -> None:
     """A file with other content belongs to another run and stays unchanged."""
     files = FolderFiles(tmp_path)
-    with using(Linking(another_was_first)):
+    with use_filesystem(Linking(another_was_first)):
         assert not files.publish("a", b"ours")
     assert files.read("a") == b"another's"
 
@@ -78,7 +78,7 @@ def test_another_content_is_anothers(tmp_path: Path) -> None:
 def test_an_error_before_the_link_is_told(tmp_path: Path) -> None:
     """An error before the link says that nothing was written."""
     files = FolderFiles(tmp_path)
-    with using(Linking(fails)), pytest.raises(OSError, match="planted"):
+    with use_filesystem(Linking(fails)), pytest.raises(OSError, match="planted"):
         files.publish("a", b"ours")
     assert files.names() == []
 
@@ -89,7 +89,7 @@ def test_what_cannot_be_read_stays_unknown(tmp_path: Path, link: Link) -> None:
     file may exist.
     """
     files = FolderFiles(tmp_path)
-    with using(Linking(link, readable=False)), pytest.raises(OutcomeUnknown):
+    with use_filesystem(Linking(link, readable=False)), pytest.raises(OutcomeUnknown):
         files.publish("a", b"ours")
     assert files.names() == (["a"] if link is done_and_fails else [])
 
@@ -106,7 +106,10 @@ def test_an_unknown_commit_has_a_code(tmp_path: Path) -> None:
     """An unknown commit ends the run with its own code; the next run reads what exists."""
     checkpoint = made(tmp_path)
     assert checkpoint.identity  # a run knows it long before
-    with using(Linking(done_and_fails, readable=False)), pytest.raises(RunFailed) as failed:
+    with (
+        use_filesystem(Linking(done_and_fails, readable=False)),
+        pytest.raises(RunFailed) as failed,
+    ):
         checkpoint.publish(snapshot(0))
     assert failed.value.code == "COMMIT_UNKNOWN"
     assert Checkpoint(tmp_path).versions() == [0]
@@ -137,7 +140,7 @@ def test_files_are_durable_before_a_snapshot_names_them(tmp_path: Path) -> None:
     checkpoint = made(tmp_path)
     version = versioned(checkpoint)
     names = {version.operators[0].runs[0].name, version.changes[0].name}
-    with using(Noting()):
+    with use_filesystem(Noting()):
         checkpoint.publish(version)
     assert set(done[:5]) == {"draft", *names, "state", "changes"}
     assert done[5:] == ["link", "snapshots"]
@@ -155,7 +158,7 @@ def test_a_file_that_cannot_be_flushed_is_not_committed(tmp_path: Path) -> None:
 
     checkpoint = made(tmp_path)
     version = versioned(checkpoint)
-    with using(Broken()), pytest.raises(RunFailed) as failed:
+    with use_filesystem(Broken()), pytest.raises(RunFailed) as failed:
         checkpoint.publish(version)
     assert failed.value.code == "CHECKPOINT_NOT_WRITTEN"
     assert {"state", "changes"} <= set(done)
@@ -184,10 +187,10 @@ def test_the_newest_claim_owns_the_checkpoint(tmp_path: Path) -> None:
     second.claim()
     with pytest.raises(CommitConflict):
         first.publish(snapshot(1))
-    with pytest.raises(CommitConflict), first.fence.guarded():
+    with pytest.raises(CommitConflict), first.fence.guard():
         pass
     second.publish(snapshot(1))
-    with second.fence.guarded():
+    with second.fence.guard():
         pass
     assert len(list((tmp_path / "owners").glob("*.json"))) == 1
 
@@ -199,7 +202,7 @@ def test_a_claim_waits_for_a_block_to_end_and_then_gives_up(
     monkeypatch.setattr("substrait_agg.commit.log.fence.LOCK_SECONDS", 0.05)
     checkpoint = made(tmp_path)
     checkpoint.claim()
-    with checkpoint.fence.guarded():
+    with checkpoint.fence.guard():
         with pytest.raises(CommitConflict) as busy:
             claim(FolderFiles(tmp_path / "owners"))
         assert busy.value.code == "CHECKPOINT_BUSY"

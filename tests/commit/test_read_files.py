@@ -20,7 +20,7 @@ from substrait_agg.commit.log.read_files import MOST_RECENT, read_files, with_fi
 from substrait_agg.commit.log.retention import Retention
 from substrait_agg.commit.log.sweep import sweep
 from substrait_agg.errors import RunFailed, StateRefused
-from substrait_agg.files.filesystem import FileSystem, using
+from substrait_agg.files.filesystem import FileSystem, use_filesystem
 from tests.commit.test_checkpoint import made, snapshot
 from tests.sampling import seeds
 
@@ -158,7 +158,7 @@ def test_a_list_that_cannot_be_written_is_told(storage: FolderFiles) -> None:
         def create(self, *_arguments: Any, **_options: Any) -> Any:
             raise OSError("planted")
 
-    with using(Full()), pytest.raises(RunFailed) as failed:
+    with use_filesystem(Full()), pytest.raises(RunFailed) as failed:
         listed(storage)
     assert failed.value.code == "CHECKPOINT_NOT_WRITTEN"
 

@@ -77,7 +77,7 @@ class AggregatePlan:
         return tuple(dict.fromkeys(s for m in self.measures for s in slots_of(m.types)))
 
     @cached_property
-    def filtered(self) -> bool:
+    def filter_rows(self) -> bool:
         """Whether some case has no rows, so that measures are filtered by the marker."""
         return any(not table_of(c).rows for c in self.cases)
 
@@ -121,7 +121,7 @@ class AggregatePlan:
         body = made.function(call, measure.signature, measure.output, measure.options)
         body["phase"] = "AGGREGATION_PHASE_INITIAL_TO_RESULT"
         body["invocation"] = "AGGREGATION_INVOCATION_ALL"
-        return {"measure": body, "filter": column(1)} if self.filtered else {"measure": body}
+        return {"measure": body, "filter": column(1)} if self.filter_rows else {"measure": body}
 
 
 def refusal(case: Case) -> tuple[str, ...] | None:

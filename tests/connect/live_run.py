@@ -19,7 +19,7 @@ from typing import Literal
 import substrait_agg as sa
 from substrait_agg.errors import RunFailed, StateRefused
 from substrait_agg_cli.demo_live import SQL, create_answers
-from substrait_agg_cli.demo_postgres import TABLES, Server, serving
+from substrait_agg_cli.demo_postgres import TABLES, Server, serve
 from tests.connect.server import BINARIES
 from tests.e2e.rows import Bag, bag, running_sums
 from tests.kills.process_killer import strike
@@ -250,7 +250,7 @@ def kill_and_resume(
         server.rest()
         return run.wait(process, run.has_all)
 
-    with serving(LiveServer(major), SCALE) as server:
+    with serve(LiveServer(major), SCALE) as server:
         run = LiveRun(folder, server)
         server.write(rate)
         caught_up = False

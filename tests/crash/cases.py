@@ -14,7 +14,7 @@ from unittest.mock import patch
 from fsspec.implementations.memory import MemoryFileSystem
 
 from substrait_agg.errors import CommitConflict, SubstraitAggError
-from substrait_agg.files.filesystem import using
+from substrait_agg.files.filesystem import use_filesystem
 from substrait_agg.spark.executors.executor import Executor
 from tests.crash.faulty_disk import Dead, FaultyDisk, Mode, Point, Strike
 from tests.crash.scenario import (
@@ -133,7 +133,7 @@ def undisturbed(
     world = World(folder / "world", setting, bucket=bucket, executor=executor)
     world.folder.mkdir(parents=True)
     first, second = FaultyDisk(world.folder), FaultyDisk(world.folder)
-    with using(first):
+    with use_filesystem(first):
         run(world, FIRST, "first")
     empty = Start(0, None, MemoryStore() if bucket else None, [], first.seen)
     starts = [_recorded(world, folder, FIRST, second.seen)]
@@ -145,7 +145,7 @@ def undisturbed(
         if FIRST < batch + 1 < BATCHES:
             starts.append(_recorded(world, folder, batch + 1))
 
-    with using(second):
+    with use_filesystem(second):
         run(world, BATCHES, "second", None if setting.other else record)
     end = ending(world)
     check_calls(world, end, one_by_one=True)
@@ -175,7 +175,7 @@ def _count(whole: Undisturbed, start: Start) -> None:
     """
     world, faulty = whole.world(), FaultyDisk(whole.folder)
     start.restore(world)
-    with using(faulty):
+    with use_filesystem(faulty):
         run(world, BATCHES, "counted")
     assert ending(world) == whole.ending
     start.seen.update(faulty.seen)
@@ -349,7 +349,7 @@ def _again_and_again(world: World, faulty: FaultyDisk) -> tuple[str, ...]:
             if attempt:
                 run(world, BATCHES, f"run {attempt}")
             else:
-                with using(faulty):
+                with use_filesystem(faulty):
                     run(world, BATCHES, "disturbed")
         except Dead:
             codes.append("")
@@ -385,7 +385,7 @@ def _asleep(world: World, faulty: FaultyDisk) -> tuple[str, ...]:
             thread.join(60)
             assert not thread.is_alive()
 
-    with using(faulty), patch("substrait_agg.commit.log.fence.LOCK_SECONDS", 0.1):
+    with use_filesystem(faulty), patch("substrait_agg.commit.log.fence.LOCK_SECONDS", 0.1):
         thread.start()
         while not faulty.sleep.asleep.wait(0.02) and thread.is_alive():
             pass

@@ -324,13 +324,13 @@ class FaultyDisk(FileSystem):
         self._do("flush", path, lambda: super(FaultyDisk, self).flush(descriptor))
 
     @contextmanager
-    def locked(self, path: Location, patience: float) -> Iterator[bool]:
+    def lock(self, path: Location, patience: float) -> Iterator[bool]:
         mode = self._mode("locked", path)
         if mode == "sleeps before":
             self.sleep.begin()
         elif mode is not None:
             self._go_wrong(mode)
-        with super().locked(path, patience) as alone:
+        with super().lock(path, patience) as alone:
             yield alone
 
 

@@ -90,7 +90,7 @@ def chained() -> Setting:
     ]
     whole = plans.aggregate(groups, [plans.column(0)], above)
     text = b.plan(whole, "k", "groups", "total", "greatest", "middle")
-    flow = lower(sa.load(text.encode()).bound(), {("t",): "changelog"})
+    flow = lower(sa.load(text.encode()).bind(), {("t",): "changelog"})
     return Setting(flow, EmitPolicy(rows=6), EventOptions(), _chained_rows())
 
 
@@ -108,7 +108,7 @@ def two_views() -> Setting:
         "groups": b.plan(groups, "k", "g", "total", "middle"),
         "tops": c.plan(plans.aggregate(read, [plans.column(0)], above), "k", "groups", "top"),
     }
-    views = bound_views({name: sa.load(text.encode()).bound() for name, text in texts.items()})
+    views = bound_views({name: sa.load(text.encode()).bind() for name, text in texts.items()})
     flow = lower(views, {("t",): "changelog"})
     assert [view.shared for view in flow.views] == [True, False]
     return Setting(flow, EVERY_BATCH, EventOptions(), _chained_rows())
@@ -123,7 +123,7 @@ def hidden() -> Setting:
         table, [plans.column(0), plans.column(1)], [b.measure("count", output="i64!")]
     )
     text = b.plan(plans.projected(groups, 3, plans.column(2)), "rows")
-    flow = lower(sa.load(text.encode()).bound(), {("t",): "changelog"})
+    flow = lower(sa.load(text.encode()).bind(), {("t",): "changelog"})
     rows = tuple(batch.select(["k0", "k1", WEIGHT]) for batch in _chained_rows())
     return Setting(flow, EVERY_BATCH, EventOptions(), rows)
 
@@ -135,7 +135,7 @@ def subtracting() -> Setting:
     columns = {"k": "i64", "g": "i64"}
     tables = [plans.read(name, columns) for name in ("t", "u")]
     text = b.plan(plans.set_operation("minus_primary_all", *tables), "k", "g")
-    flow = lower(sa.load(text.encode()).bound(), {("t",): "changelog", ("u",): "changelog"})
+    flow = lower(sa.load(text.encode()).bind(), {("t",): "changelog", ("u",): "changelog"})
     batches = []
     for number, rows in enumerate(_chained_rows()):
         ports = pa.array([(number + i) % 3 == 0 for i in range(rows.num_rows)]).cast(pa.int8())
@@ -154,7 +154,7 @@ def matching() -> Setting:
     counts = plans.aggregate(
         plans.joined("outer", t, u, on), [plans.column(1)], [b.measure("count", output="i64!")]
     )
-    plan = sa.load(b.plan(counts, "g", "n").encode()).bound()
+    plan = sa.load(b.plan(counts, "g", "n").encode()).bind()
     flow = lower(plan, {("t",): "changelog", ("u",): "changelog"})
     batches = []
     for rows in _chained_rows():
@@ -174,7 +174,7 @@ def looking_up() -> Setting:
     counts = plans.aggregate(
         plans.joined("inner", t, u, on), [plans.column(2)], [b.measure("count", output="i64!")]
     )
-    plan = sa.load(b.plan(counts, "g", "n").encode()).bound()
+    plan = sa.load(b.plan(counts, "g", "n").encode()).bind()
     flow = lower(plan, {("t",): "changelog"}, static={("u",)})
 
     def side(port: int, keys: Any, groups: Any, weights: Any) -> Rows:
@@ -210,7 +210,7 @@ def evolving() -> Setting:
     ]
     whole = plans.aggregate(groups, [plans.column(0)], above)
     text = b.plan(whole, "k", "total", "middle", "groups")
-    other = lower(sa.load(text.encode()).bound(), {("t",): "changelog"})
+    other = lower(sa.load(text.encode()).bind(), {("t",): "changelog"})
     return replace(chained(), policy=EVERY_BATCH, other=other)
 
 
@@ -243,7 +243,7 @@ def ranked() -> Setting:
     groups = plans.aggregate(table, [plans.column(0), plans.column(1)], measures)
     best = plans.fetched(plans.ordered(groups, (plans.column(2), True)), 6, 2)
     text = b.plan(best, "k", "g", "total", "greatest")
-    flow = lower(sa.load(text.encode()).bound(), {("t",): "changelog"})
+    flow = lower(sa.load(text.encode()).bind(), {("t",): "changelog"})
     return Setting(flow, EVERY_BATCH, EventOptions(), _chained_rows())
 
 
@@ -255,7 +255,7 @@ def windowed() -> Setting:
     # (PARTITION BY k ORDER BY s DESC RANGE 3 PRECEDING) AS near FROM (SELECT k, g, sum(x) AS s,
     # max(y) AS m FROM t GROUP BY k, g) WINDOW w AS (PARTITION BY k ORDER BY s DESC)
     text = Path(__file__).with_name("windowed.json").read_bytes()
-    flow = lower(sa.load(text).bound(), {("t",): "changelog"})
+    flow = lower(sa.load(text).bind(), {("t",): "changelog"})
     return Setting(flow, EVERY_BATCH, EventOptions(), _chained_rows())
 
 
@@ -271,7 +271,7 @@ def timed() -> Setting:
         b.measure("max", x, output="i64"),
     ]
     whole = plans.aggregate(table, [plans.column(0)], measures)
-    plan = sa.load(b.plan(whole, "d", "n", "total", "greatest").encode()).bound()
+    plan = sa.load(b.plan(whole, "d", "n", "total", "greatest").encode()).bind()
     events = EventOptions(event_sources(one_view(plan), {"t.d": "max-diff:48h"}))
     policy = EmitPolicy(watermark=True, rows=9)
     flow = lower(plan, {("t",): "changelog"}, events=event_columns({}, events))

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.commit.documents.envelope import damaged
+from substrait_agg.commit.documents.envelope import refuse_damage
 from substrait_agg.commit.documents.positions import ReadFile
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import SubstraitAggError
-from substrait_agg.files.filesystem import using
+from substrait_agg.files.filesystem import use_filesystem
 from substrait_agg.spark.positions import sources
 from tests.crash.faulty_disk import FaultyDisk, Mode, Point, Strike
 from tests.e2e.files import write_in_order
@@ -90,7 +90,7 @@ def test_a_run_that_was_disturbed_ends_right(
     folder, seen = filled(tmp_path), list[int]()
     strike = Strike(Point(operation, what, caller), ordinal, mode)
     faulty = FaultyDisk(folder, strike, own=False)
-    with using(faulty):
+    with use_filesystem(faulty):
         assert _code(lambda: start(spark, folder, seen).wait()) == code
     assert faulty.struck, "nothing was disturbed"
     start(spark, folder, seen).wait()
@@ -114,7 +114,7 @@ def test_a_run_whose_lists_of_files_another_one_has_deleted_ends_with_a_conflict
         assert newest is not None
         store.claim()
         store.publish(replace(newest, version=newest.version + 1, changes=()))
-        raise damaged("state/files", "it is missing")
+        raise refuse_damage("state/files", "it is missing")
 
     monkeypatch.setattr(sources, "read_files", overtaken)
     assert _code(lambda: start(spark, folder, []).wait()) == "COMMIT_CONFLICT"

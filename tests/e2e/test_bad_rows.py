@@ -16,7 +16,7 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.errors import SubstraitAggError
-from substrait_agg.files.filesystem import using
+from substrait_agg.files.filesystem import use_filesystem
 from tests.crash.faulty_disk import FaultyDisk, Point, Strike
 from tests.e2e.files import age, write_in_order
 from tests.e2e.killing import Command
@@ -204,7 +204,7 @@ def test_a_run_that_cannot_commit_lists_bad_rows_once(spark: SparkSession, tmp_p
 
     point = Point("link", "a snapshot", "Checkpoint.publish")
     faulty = FaultyDisk(tmp_path, Strike(point, 4, "fails before"), own=False)
-    with using(faulty), pytest.raises(SubstraitAggError, match="CHECKPOINT_NOT_WRITTEN"):
+    with use_filesystem(faulty), pytest.raises(SubstraitAggError, match="CHECKPOINT_NOT_WRITTEN"):
         go_on()
     assert faulty.struck
     go_on()

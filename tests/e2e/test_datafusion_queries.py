@@ -74,7 +74,7 @@ def _tables(plan: Any) -> set[tuple[str, ...]]:
     from substrait_agg.flow.passes.lower import lower
     from substrait_agg.spark.inputs.inputs import table_origins
 
-    return {origin.table for origin in table_origins(lower(plan.bound()))}
+    return {origin.table for origin in table_origins(lower(plan.bind()))}
 
 
 def _sorted(rows: pa.Table) -> list[tuple[Any, ...]]:

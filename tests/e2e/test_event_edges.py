@@ -16,7 +16,7 @@ from substrait_agg.errors import UsageError
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.operator.common.watermarks import Ttl
 from substrait_agg.spark.inputs.event_state import BatchTimes, EventOptions
-from substrait_agg.spark.inputs.event_time_setup import forgetting
+from substrait_agg.spark.inputs.event_time_setup import read_forget
 from substrait_agg.spark.query.document import plan_document
 from substrait_agg.spark.query.microbatch import MicroBatches
 from tests.crash.scenario import local_executor
@@ -154,7 +154,7 @@ def test_an_idle_run_makes_no_versions(tmp_path: Path) -> None:
     """An idle run with a TTL commits a version only if a group has to be evicted."""
     instant = [0]
     options = EventOptions(ttl=Ttl(800))
-    flow = lower(sa.load(by_team()).bound(), forget=forgetting(options))
+    flow = lower(sa.load(by_team()).bind(), forget=read_forget(options))
     store = Checkpoint(tmp_path)
     store.create(plan_document(flow, options))
     batches = MicroBatches(

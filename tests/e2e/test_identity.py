@@ -140,7 +140,7 @@ def _sources(plan: Path, place: Path) -> dict[str, str]:
     from substrait_agg.flow.passes.lower import lower
     from substrait_agg.spark.inputs.inputs import table_origins
 
-    tables = {".".join(o.table) for o in table_origins(lower(sa.load(plan).bound()))}
+    tables = {".".join(o.table) for o in table_origins(lower(sa.load(plan).bind()))}
     return dict.fromkeys(tables, f"parquet:{place / 'data'}?batch-files=1")
 
 

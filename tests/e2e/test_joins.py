@@ -81,7 +81,7 @@ def test_queries_on_spark(
     """Every version equals DuckDB's; computed by tasks in four partitions and then in one, or on the driver."""
     batches, expected = history
     plan = sa.load(tpch.plan_bytes(query))
-    branches = [b for node in lower(plan.bound()).operators for b in node.branches]
+    branches = [b for node in lower(plan.bind()).operators for b in node.branches]
     tables = {b.origin.table[0] for b in branches if isinstance(b.origin, TableOrigin)}
     sources = {name: f"parquet:{tmp_path / name}?batch-files=1&weight=__change" for name in tables}
     checkpoint, views = tmp_path / "checkpoint", {}

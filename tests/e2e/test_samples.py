@@ -51,7 +51,7 @@ def test_a_sample_of_each_producer_on_spark(
 
 def _check(spark: SparkSession | None, path: Path, folder: Path) -> None:
     sources = {}
-    for name in {read.table[0] for read in table_reads(sa.load(path).bound().root)}:
+    for name in {read.table[0] for read in table_reads(sa.load(path).bind().root)}:
         (folder / name).mkdir()
         shutil.copy(TINY / f"{name}.parquet", folder / name)
         sources[name] = f"parquet:{folder / name}"

@@ -36,7 +36,7 @@ def test_the_loser_stops_and_the_winner_goes_on(tmp_path: Path) -> None:
     """Two drivers compute the same version; the one that publishes first continues, also against a
     suspended driver.
     """
-    flow = lower(sa.load(PLAN).bound())
+    flow = lower(sa.load(PLAN).bind())
     first, second = driver(flow, tmp_path), driver(flow, tmp_path)
     first.run({})
     with pytest.raises(CommitConflict):

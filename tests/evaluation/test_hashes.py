@@ -16,7 +16,7 @@ from substrait_agg.evaluation.hashes import (
     can_hash,
     key_hashes,
     murmur3,
-    normalised,
+    normalise,
     xxhash64,
 )
 from substrait_agg.plan.arrow import to_arrow
@@ -48,7 +48,7 @@ def test_hashes_are_those_of_spark(spark: SparkSession, seed: int) -> None:
     fields = [StructField(f"c{i}", to_spark(t)) for i, t in enumerate(types)]
     frame = spark.createDataFrame(rows, schema=StructType(fields))
     frame = frame.select(
-        *(spark_keys.normalised(F.col(f.name), f.dataType).alias(f.name) for f in fields)
+        *(spark_keys.normalise(F.col(f.name), f.dataType).alias(f.name) for f in fields)
     )
     names = frame.columns
     sets = [[name] for name in names] + [rng.sample(names, rng.randint(1, 5)) for _ in range(20)]
@@ -78,7 +78,7 @@ def test_keys_that_repeat_have_the_hashes_of_their_values(rows: int) -> None:
     rng = random.Random(rows)
     for type_ in TYPES:
         texts = [rng.choice(["", "a", "é" * 40, None]) for _ in range(rows)]
-        values = normalised(column(rng, type_, 40, tame=False))
+        values = normalise(column(rng, type_, 40, tame=False))
         repeated = values.take(pa.array([rng.randrange(40) for _ in range(rows)]))
         chosen = [pa.array(texts, pa.string()), repeated, pa.array([1, 2] * (rows // 2))]
         for columns in (chosen, chosen[::-1], [pa.array(map(str, range(rows))), repeated]):

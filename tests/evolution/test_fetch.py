@@ -32,7 +32,7 @@ def document(
     build = Builder()
     rows = fetched(ordered(read("t", COLUMNS), (column(key), falls)), count, offset)
     measures = [build.measure(name, (column(1), "i64"), output="i64") for name in names]
-    plan = sa.load(build.plan(aggregate(rows, [], measures), *names).encode()).bound()
+    plan = sa.load(build.plan(aggregate(rows, [], measures), *names).encode()).bind()
     return plan_document(lower(plan, {("t",): "changelog"}), EventOptions())
 
 
@@ -73,7 +73,7 @@ def test_another_fetch_is_refused(changed: dict[str, Any], told: str) -> None:
 def windowed(measure: str = "max", call: str = "lag(x, 2)", order: str = "x DESC") -> PlanDocument:
     """A measure over the values of a window function."""
     query = f"SELECT {measure}(v) AS m FROM (SELECT {call} OVER (PARTITION BY k ORDER BY {order}) AS v FROM t) q"
-    plan = plan_query(query, {"t": pa.schema([("k", pa.string()), ("x", pa.int64())])}).bound()
+    plan = plan_query(query, {"t": pa.schema([("k", pa.string()), ("x", pa.int64())])}).bind()
     return plan_document(lower(plan, {("t",): "changelog"}), EventOptions())
 
 

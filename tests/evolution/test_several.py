@@ -33,7 +33,7 @@ def plan(*measures: str) -> Flow:
     made = [b.measure(name, x, output="i64") for name in ("min", *measures)]
     whole = plans.aggregate(table, [plans.column(0), plans.column(1)], made)
     text = b.plan(whole, "k", "g", "least", *(f"m{i}" for i, _ in enumerate(measures)))
-    return lower(sa.load(text.encode()).bound(), {("t",): "changelog"})
+    return lower(sa.load(text.encode()).bind(), {("t",): "changelog"})
 
 
 LEAST = plan()

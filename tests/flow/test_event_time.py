@@ -151,7 +151,7 @@ def flow_of(relation: dict[str, object], made: Windows, events: EventColumns = E
     names = [f"c{i}" for i in range(12)]
     for count in range(1, 12):
         try:
-            bound = sa.load(made.plan(relation, *names[:count])).bound()
+            bound = sa.load(made.plan(relation, *names[:count])).bind()
         except sa.PlanRefused:
             continue
         return with_event_keys(lower(bound, {("goals",): "append_only"}), events)
@@ -215,7 +215,7 @@ def test_sessions_end_where_no_row_can_reach_them() -> None:
 def test_a_row_of_a_key_may_change_for_ever_but_its_window_does_not() -> None:
     """The upsert operator has no event key; an aggregate of its rows by time has one."""
     made = Windows()
-    plan = sa.load(made.plan(tumbled(made), *"abc")).bound()
+    plan = sa.load(made.plan(tumbled(made), *"abc")).bind()
     flow = lower(
         plan, {("goals",): "changelog"}, "carry", {("goals",): UpsertDeclaration(("team",), ())}
     )

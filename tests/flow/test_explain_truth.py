@@ -12,7 +12,7 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.explanation import ExplainedPlan, explain_flow
 from substrait_agg.explanation.mermaid import plan_mermaid
-from substrait_agg.explanation.text import plan_text, wrapped
+from substrait_agg.explanation.text import plan_text, wrap
 from substrait_agg.explanation.tree import ExplainedOperator
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.lower import lower
@@ -245,7 +245,7 @@ def test_the_view_says_which_column_stands_behind_each_of_its_own() -> None:
 def test_folded_text_has_the_same_words_in_narrow_lines(width: int) -> None:
     for name, made in samples():
         text = plan_text(made)
-        narrow = wrapped(text, width)
+        narrow = wrap(text, width)
         assert narrow.split() == text.split(), name
         long = [line for line in narrow.splitlines() if len(line) > width]
         assert all(len(line.split()) == 1 for line in long), name

@@ -27,7 +27,7 @@ def flows() -> dict[str, Flow]:
     """A fixed set of plans, with and without upserts, sessions, grouping sets and quarantine."""
     other = evolving().other
     assert other is not None
-    goals = one_view(sa.load(goals_plan().encode()).bound())
+    goals = one_view(sa.load(goals_plan().encode()).bind())
     upsert = UpsertDeclaration(("n",), ("t",), partial=True)
     made = {
         "chained": chained().flow,
@@ -37,7 +37,7 @@ def flows() -> dict[str, Flow]:
     }
     for folder in FOLDERS:
         for path in sorted((ROOT / "plans" / folder).glob("*.json")):
-            plan = one_view(sa.load(path).bound())
+            plan = one_view(sa.load(path).bind())
             name = f"{folder}/{path.stem}"
             made[name] = plain = lower(plan)
             origins = (branch.origin for node in plain.operators for branch in node.branches)

@@ -73,7 +73,7 @@ def identity_of(*steps: Step, summed: Sequence[int] = (1,)) -> tuple[str, tuple[
     measures = [B.measure("sum", (plans.column(i), "i64"), output="i64") for i in summed]
     root = plans.aggregate(source, [plans.column(0)], measures)
     text = B.plan(root, "k", *(f"s{i}" for i, _ in enumerate(summed)))
-    (found,) = identities(lower(sa.load(text.encode()).bound()))
+    (found,) = identities(lower(sa.load(text.encode()).bind()))
     return found.rows, found.measures
 
 

@@ -20,7 +20,7 @@ from substrait_agg.flow.passes.lower import lower
 from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind
 from substrait_agg.plan.model import FilterRel, MeasureCall, ProjectRel, Relation, SetRel
 from substrait_agg.plan.types import FP64, I64
-from substrait_agg.required import required
+from substrait_agg.required import require
 from tests.bind.build import (
     COLUMNS,
     ROOT,
@@ -167,7 +167,7 @@ def test_sizes_of_accumulators() -> None:
     for weight, expected in (("changelog", (3, 6, 0)), ("weighted", (5, 8, 0))):
         root = aggregate(read(), (), measures)
         node = flow_of(root, *"abc", weights={("t",): weight}).operators[0]  # type: ignore[dict-item]
-        totals = [node.accumulators[required(total)] for total, *_ in _reads(node)]
+        totals = [node.accumulators[require(total)] for total, *_ in _reads(node)]
         assert tuple(a.digits for a in totals) == expected
         assert [(a.kind, a.bits) for a in totals] == [
             ("integer", 32),

@@ -29,7 +29,7 @@ WANTED = {"pipeline": {"k", "a", "b"}, "self join": set(SCHEMA.names), "union": 
 @pytest.mark.parametrize("case", VIEWS)
 def test_a_table_with_several_readers_is_one_source(case: str) -> None:
     """Of two views, of a self join, and of a union."""
-    plans = {f"v{i}": sa.sql(text, {"t": SCHEMA}).bound() for i, text in enumerate(VIEWS[case])}
+    plans = {f"v{i}": sa.sql(text, {"t": SCHEMA}).bind() for i, text in enumerate(VIEWS[case])}
     flow = lower(bound_views(plans))
     assert len(list(table_origins(flow))) == 2
     whole = whole_origins(flow, {})

@@ -20,7 +20,7 @@ ROWS = ordered(read("t", COLUMNS), (column(1), True))
 def flow_of(root: Json, weight: WeightKind = "changelog", build: Builder | None = None) -> Flow:
     """The flow of a plan of two columns."""
     plan = (build or Builder()).plan(root, "a", "b")
-    return lower(sa.load(plan.encode()).bound(), {("t",): weight})
+    return lower(sa.load(plan.encode()).bind(), {("t",): weight})
 
 
 def fetches(flow: Flow) -> list[tuple[int, int | None]]:
@@ -88,7 +88,7 @@ def test_rows_without_columns_are_counted() -> None:
     build = Builder()
     none = {"project": {"common": {"emit": {"outputMapping": []}}, "input": read("t", COLUMNS)}}
     counted = aggregate(fetched(none, 3), [], [build.measure("count", output="i64!")])
-    flow = lower(sa.load(build.plan(counted, "n").encode()).bound())
+    flow = lower(sa.load(build.plan(counted, "n").encode()).bind())
     (node, _) = flow.operators
     assert isinstance(node, TopK)
     assert (node.types, node.row, len(node.arguments)) == ((), (), 1)

@@ -24,7 +24,7 @@ TABLE = ("goals",)
 
 
 def flow_of(plan: str, weight: WeightKind = "append_only") -> Flow:
-    return lower(sa.load(plan).bound(), {TABLE: weight})
+    return lower(sa.load(plan).bind(), {TABLE: weight})
 
 
 def test_a_session_is_an_operator_ahead_of_the_aggregate() -> None:
@@ -69,7 +69,7 @@ def test_two_measures_over_one_column_keep_it_once() -> None:
 
 @pytest.mark.parametrize("weight", ["append_only", "changelog", "weighted"])
 def test_the_policy_for_early_retractions_is_that_of_the_first_operator(weight: WeightKind) -> None:
-    plan = sa.load(grouped("session", interval(90))).bound()
+    plan = sa.load(grouped("session", interval(90))).bind()
     told, total = lower(plan, {TABLE: weight}, "quarantine").operators
     guarded = weight != "append_only"
     assert (told.early, told.guard) == (("quarantine", 0) if guarded else ("carry", None))
@@ -101,9 +101,7 @@ def test_rows_count_once_per_window_and_grouping_set() -> None:
 
 @pytest.mark.parametrize(("size", "slide", "offset"), [(6, 2, 0), (7, 3, 1), (2, 5, -3), (5, 5, 0)])
 def test_row_keys_tell_rows_apart_as_their_windows_do(size: int, slide: int, offset: int) -> None:
-    root = (
-        sa.load(grouped("hop", *(interval(micros=m) for m in (size, slide, offset)))).bound().root
-    )
+    root = sa.load(grouped("hop", *(interval(micros=m) for m in (size, slide, offset)))).bind().root
     assert isinstance(root, BoundAggregate)
     found = row_keys((root.keys[1],))
     assert all(isinstance(k, Call) for k in found)

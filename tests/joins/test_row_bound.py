@@ -113,7 +113,7 @@ def test_a_negative_bound_is_refused(tmp_path: Path) -> None:
 def watched_job(tmp_path: Path) -> Any:
     """The job of the join in the first batch with rows."""
     jobs = []
-    watched = join_watch.JoinWatch.watched
+    watched = join_watch.JoinWatch.watch
 
     def count_and_watch(self: join_watch.JoinWatch, job: Any) -> Any:
         jobs.append(job)
@@ -132,7 +132,7 @@ def test_rows_are_reported_while_the_join_is_computed(tmp_path: Path) -> None:
         told.set()
 
     watch = join_watch.JoinWatch(report=report, seconds=0.001)
-    with watch.watched(job) as watched:
+    with watch.watch(job) as watched:
         assert watch.progress is None
         for task, rows in zip(watched.tasks(raw=True), (2_000_000, 1_000_000), strict=True):
             assert task.join_rows is not None
@@ -156,7 +156,7 @@ def test_an_error_of_the_report_fails_the_batch(tmp_path: Path) -> None:
     watch = join_watch.JoinWatch(report=report, seconds=0.001)
 
     def compute() -> None:
-        with watch.watched(job) as watched:
+        with watch.watch(job) as watched:
             assert watched.join_rows is not None
             watched.join_rows.share(1)
             assert told.wait(60)

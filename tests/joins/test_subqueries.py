@@ -20,7 +20,7 @@ from substrait_agg.bind.bound import (
     JoinKey,
     OuterColumn,
 )
-from substrait_agg.bind.subqueries.decorrelate import NotDecorrelatedError, decorrelated
+from substrait_agg.bind.subqueries.decorrelate import NotDecorrelatedError, decorrelate
 from substrait_agg.errors import RunFailed
 from substrait_agg.plan.types import BOOL, I64
 from tests.e2e.feeds import Feed
@@ -351,7 +351,7 @@ def test_conditions_that_double_with_each_join_are_refused() -> None:
         )
         relation = BoundProject(pairs, (column_of_u,), (I64,), "")
     with pytest.raises(NotDecorrelatedError, match="more than 1000 conditions"):
-        decorrelated(relation)
+        decorrelate(relation)
 
 
 # --- outer references by anchor ------------------------------------------------------------------

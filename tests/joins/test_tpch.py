@@ -36,7 +36,7 @@ def test_a_query_follows_refreshes_and_changes_in_every_table(
 ) -> None:
     """Inserts, deletes and updates in all tables; `make soak` runs twenty refresh pairs."""
     plan = sa.load(tpch.plan_bytes(query, release))
-    flow = lower(plan.bound(), weights={(name,): "weighted" for name in tpch.KEYS})
+    flow = lower(plan.bind(), weights={(name,): "weighted" for name in tpch.KEYS})
     tables, run = tpch.Tables.of(generated), LocalFlow(flow, tmp_path)
     run.batch(tables.first())
     for version in range(refreshes + 1):
@@ -55,7 +55,7 @@ def test_a_query_with_static_dimensions(
     query: int, generated: Mapping[str, pa.Table], tmp_path: Path
 ) -> None:
     """Nation and region are read once, and rows that are joined only with them are not stored."""
-    plan = sa.load(tpch.plan_bytes(query)).bound()
+    plan = sa.load(tpch.plan_bytes(query)).bind()
     static = {(name,) for name in STATIC}
     flow = lower(plan, weights={(name,): "weighted" for name in tpch.KEYS}, static=static)
     tables, run = tpch.Tables.of(generated), LocalFlow(flow, tmp_path)

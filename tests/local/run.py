@@ -433,7 +433,7 @@ def _difference(checked: CheckedRun, last: Snapshot) -> dict[int, pa.Table]:
     folder = str(checked.store.folder)
     for node, stored in stored_inputs(checked.flow, last, folder, checked.changed):
         present = [r for n, p, r in _first_rows(checked) if (n, p) == (node.id, stored.port)]
-        parts += [(node.id, rows) for rows in (*present, *stored.retracted())]
+        parts += [(node.id, rows) for rows in (*present, *stored.retract())]
     return _by_operator(parts)
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from substrait_agg.bind.bound import Call
-from substrait_agg.evaluation.hashes import normalised
+from substrait_agg.evaluation.hashes import normalise
 from substrait_agg.files.filesystem import FileSystem
 from substrait_agg.files.locations import Location
 from substrait_agg.flow.graph.graph import Branch, FilterStep, Step, TableOrigin, UnnestStep
@@ -193,7 +193,7 @@ def _of_set(
         if f"k{i}" not in columns:
             outside = pa.nulls(len(row), to_arrow(key.type))
             columns[f"k{i}"] = (
-                normalised(evaluate(key, rows)).take(pa.array(row)) if i in inside else outside
+                normalise(evaluate(key, rows)).take(pa.array(row)) if i in inside else outside
             )
     columns = {f"k{i}": columns[f"k{i}"] for i in range(len(keys))}
     if node.sets:

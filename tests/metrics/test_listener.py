@@ -68,7 +68,7 @@ def test_a_run_without_work_is_idle_and_one_in_a_long_batch_is_not() -> None:
     assert heard.calls == []
     busy[0] = False
     until(lambda: heard.calls.count("idle at 3") > 1)
-    announcer.terminated(Progress(), None)
+    announcer.announce_end(Progress(), None)
     assert heard.calls[-1] == "ended by None"
 
 

@@ -16,7 +16,7 @@ from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightK
 from substrait_agg.operator.common.spec import MeasureSpec, OperatorSpec
 from substrait_agg.operator.numeric.delta import MINUS_BIN, NAN_BIN, PLUS_BIN
 from substrait_agg.plan.types import FP32, FP64, I64, Type, decimal
-from substrait_agg.required import required
+from substrait_agg.required import require
 
 INT, FLOAT, DECIMAL = 0, 1, 2
 SCALE = 4
@@ -167,7 +167,7 @@ def _cells(
     ordinal: int, accumulator: Accumulator, row: Row, kind: WeightKind
 ) -> dict[str, int | None]:
     size = 16 if kind == "weighted" else 32
-    value = row.values[required(accumulator.argument)]
+    value = row.values[require(accumulator.argument)]
     prefix = f"a{ordinal}"
     if accumulator.kind == "count":
         cells = _coefficients(prefix, [1], row.weight, kind)

@@ -20,11 +20,11 @@ from substrait_agg.operator.common.watermarks import (
     Ttl,
     WatermarkRule,
     idle_at,
-    moved,
+    move,
     watermark_of,
 )
 from substrait_agg.spark.inputs.event_state import BatchTimes, EventOptions
-from substrait_agg.spark.inputs.event_time_setup import event_columns, forgetting
+from substrait_agg.spark.inputs.event_time_setup import event_columns, read_forget
 from substrait_agg.spark.query.document import plan_document
 from substrait_agg.spark.query.microbatch import MicroBatches
 from tests.checkpoint.test_retention import newest, simple
@@ -47,10 +47,10 @@ def flow(events: EventOptions) -> Flow:
     ]
     whole = plans.aggregate(table, [plans.column(0), plans.column(1)], measures)
     return lower(
-        sa.load(b.plan(whole, "k", "g", "x", "y").encode()).bound(),
+        sa.load(b.plan(whole, "k", "g", "x", "y").encode()).bind(),
         {("t",): "changelog"},
         events=event_columns({}, events),
-        forget=forgetting(events),
+        forget=read_forget(events),
     )
 
 
@@ -157,7 +157,7 @@ def test_a_source_falls_idle_by_the_clock_as_it_is_now() -> None:
     )
     assert watermark_of(rules, sources, 20, 50) == 20
     assert idle_at(rules, sources, 50) == 50  # the clock has gone back, and that is noted
-    noted = tuple(moved(r, s, EventTimeStats(), 50) for r, s in zip(rules, sources, strict=True))
+    noted = tuple(move(r, s, EventTimeStats(), 50) for r, s in zip(rules, sources, strict=True))
     assert [s.last_rows_at for s in noted] == [50, 50]
     assert idle_at(rules, noted, 51) == 60
     assert watermark_of(rules, noted, 20, 59) == 20
@@ -166,8 +166,8 @@ def test_a_source_falls_idle_by_the_clock_as_it_is_now() -> None:
 
 def test_partitions_fall_idle_by_the_clock_as_it_is_now() -> None:
     rule = WatermarkRule(by="d", idle=10)
-    at = moved(rule, None, EventTimeStats(2, 30, (), {"a": 30, "b": 12}), 1000)
-    at = moved(rule, at, EventTimeStats(1, 40, (), {"a": 40}), 50)
+    at = move(rule, None, EventTimeStats(2, 30, (), {"a": 30, "b": 12}), 1000)
+    at = move(rule, at, EventTimeStats(1, 40, (), {"a": 40}), 50)
     assert [p.last_rows_at for p in at.partitions] == [50, 50]
     assert watermark_of((rule,), (at,), 12, 59) == 12
     assert watermark_of((rule,), (at,), 12, 60) == 12  # all are idle: it stays
@@ -175,7 +175,7 @@ def test_partitions_fall_idle_by_the_clock_as_it_is_now() -> None:
 
 def test_a_watermark_never_goes_back() -> None:
     rule = WatermarkRule(offset=1)
-    at = moved(rule, moved(rule, None, EventTimeStats(1, 90), 1000), EventTimeStats(1, 40), 50)
+    at = move(rule, move(rule, None, EventTimeStats(1, 90), 1000), EventTimeStats(1, 40), 50)
     assert at.watermark == 89
     assert watermark_of((rule,), (at,), 95, 50) == 95
 

@@ -23,7 +23,7 @@ from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, Wei
 from substrait_agg.functions.aggregates.kinds import MeasureKind
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.plan.types import FP64
-from substrait_agg.required import required
+from substrait_agg.required import require
 from tests.operator.measures_build import gone, measure
 from tests.operator.measures_build import row as some_row
 from tests.operator.measures_draw import DRAWS, KEYS, DrawnMeasures, Stream, node_of
@@ -132,7 +132,7 @@ class Guard(World):
 
     def listed(self) -> Counter[Values]:
         """Key, values -> weight of the rows that wait, as the view lists them."""
-        components = self.spec.trees[required(self.spec.guard)].layout.components
+        components = self.spec.trees[require(self.spec.guard)].layout.components
         types = [*self.spec.keys, *(c.type for c in components)]
         schema = pa.schema([pa.field(f"c{i}", t) for i, t in enumerate(types)])
         found = EarlyRetractionSchema(0, self.spec.guard, len(self.spec.keys), "")

@@ -119,7 +119,7 @@ def test_halves(values: list[int]) -> None:
     """Half of a number rounded up, and twice it."""
     _, mag = exact.magnitude(digits_of(values))
     assert values_of(exact.half_of(mag)) == [(abs(v) + 1) // 2 for v in values]
-    assert values_of(exact.doubled(mag)) == [2 * abs(v) for v in values]
+    assert values_of(exact.double(mag)) == [2 * abs(v) for v in values]
 
 
 @given(NUMBERS, st.integers(-37, 25), st.booleans())

@@ -90,7 +90,7 @@ class World:
         page_rows: int = 4,
         slice_rows: int = 50,
     ) -> None:
-        plan = sa.load(grouped("session", interval(micros=GAP))).bound()
+        plan = sa.load(grouped("session", interval(micros=GAP))).bind()
         self.node = lower(plan, {("goals",): "weighted"}, early).operators[0]
         spec = operator_spec(self.node)
         assert isinstance(spec, SessionSpec)
@@ -355,7 +355,7 @@ def test_rows_without_a_time_are_kept(tmp_path: Path) -> None:
 
 def test_spans_that_touch_are_joined() -> None:
     groups, low, high = (np.array(v) for v in ([0, 0, 0, 1], [20, 0, 9, 9], [30, 0, 9, 9]))
-    found = Spans(groups, low, high).joined(GAP)
+    found = Spans(groups, low, high).join(GAP)
     assert found.groups.tolist() == [0, 0, 1]
     assert found.low.tolist() == [0, 20, 9]
     assert found.high.tolist() == [9, 30, 9]

@@ -166,12 +166,12 @@ class Wrong(Power):
 
     def __init__(self, contributed: Any = None, valued: Any = None) -> None:
         super().__init__(1)
-        self.contributed = contributed
+        self.add_contributed = contributed
         self.valued = valued
 
     def contribute(self, arguments: Sequence[pa.Array]) -> dict[str, Any]:
         made = super().contribute(arguments)
-        return made if self.contributed is None else self.contributed(made)
+        return made if self.add_contributed is None else self.add_contributed(made)
 
     def value(self, count: pa.Array, totals: Any) -> Any:
         made = super().value(count, totals)
@@ -204,12 +204,12 @@ def test_wrong_contributions_end_the_batch(
     measure = Wrong()
     here = world(tmp_path, over(registered(measure)))
     here.batch(rows((1.0, 1)))
-    measure.contributed = CONTRIBUTIONS[reason]
+    measure.add_contributed = CONTRIBUTIONS[reason]
     with pytest.raises(RunFailed, match=reason) as caught:
         here.batch(rows((2.0, 1), (3.0, 1)))
     assert caught.value.code == "USER_MEASURE_FAILED"
     assert caught.value.message.startswith("Wrong: ")
-    measure.contributed = None
+    measure.add_contributed = None
     here.batch(rows((2.0, 1)))
     assert here.value(0) == (3.0,)
 

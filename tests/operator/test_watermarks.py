@@ -16,7 +16,7 @@ from substrait_agg.operator.common.watermarks import (
     Ttl,
     WatermarkRule,
     idle_at,
-    moved,
+    move,
     parse_rule,
     parse_ttl,
     watermark_of,
@@ -38,7 +38,7 @@ def test_max_diff_is_the_greatest_time_so_far_less_the_allowance(
 ) -> None:
     rule, at, seen = WatermarkRule(offset=offset), None, []
     for times in given_:
-        at = moved(rule, at, stats(times), 0)
+        at = move(rule, at, stats(times), 0)
         seen += times
         assert at.watermark == (max(seen) - offset if seen else None)
 
@@ -53,7 +53,7 @@ def test_a_percentile_leaves_no_more_than_so_many_above_it(
     seen: list[int] = []
     before: int | None = None
     for times in given_:
-        at = moved(rule, at, stats(times, events), 0)
+        at = move(rule, at, stats(times, events), 0)
         seen += times
         latest = seen[-events:]
         if times and len(seen) >= frequency:
@@ -80,9 +80,9 @@ def test_an_idle_source_does_not_hold_the_watermark_until_it_speaks_again() -> N
     assert watermark_of(rules, (busy, quiet), None, 55) == 100
     assert idle_at(rules, (busy, quiet), 54) == 55
     assert idle_at(rules, (busy, quiet), 55) is None
-    spoken = moved(rules[1], quiet, stats([30]), 60)
+    spoken = move(rules[1], quiet, stats([30]), 60)
     assert watermark_of(rules, (busy, spoken), 100, 60) == 100  # it does not go back
-    never = moved(rules[1], None, EventTimeStats(), 40)
+    never = move(rules[1], None, EventTimeStats(), 40)
     assert watermark_of(rules, (busy, never), None, 49) is None
     assert watermark_of(rules, (busy, never), None, 50) == 100
 
@@ -94,15 +94,15 @@ def test_all_sources_idle_leave_the_watermark_where_it_is() -> None:
 
 def test_of_partitions_the_one_that_is_furthest_behind_counts() -> None:
     rule = WatermarkRule(offset=2, by="device", idle=10)
-    at = moved(rule, None, EventTimeStats(3, 30, (), {"a": 30, "b": 12}), 0)
+    at = move(rule, None, EventTimeStats(3, 30, (), {"a": 30, "b": 12}), 0)
     assert watermark_of((rule,), (at,), None, 0) == 10
-    at = moved(rule, at, EventTimeStats(1, 25, (), {"a": 25}), 5)
+    at = move(rule, at, EventTimeStats(1, 25, (), {"a": 25}), 5)
     assert watermark_of((rule,), (at,), 10, 9) == 10
     assert (
         watermark_of((rule,), (at,), 10, 10) == 28
     )  # b is idle, and of a the greatest time counts
     assert idle_at((rule,), (at,), 9) == 10
-    at = moved(rule, at, EventTimeStats(1, 40, (), {"b": 40}), 12)
+    at = move(rule, at, EventTimeStats(1, 40, (), {"b": 40}), 12)
     assert watermark_of((rule,), (at,), 28, 12) == 28
 
 
@@ -114,9 +114,9 @@ def test_a_column_with_too_many_values_tells_no_partitions_apart(
     """
     monkeypatch.setattr(watermarks, "MOST_PARTITIONS", 2)
     rule = WatermarkRule(by="device")
-    at = moved(rule, None, EventTimeStats(2, 2, (), {"a": 1, "b": 2}), 0)
+    at = move(rule, None, EventTimeStats(2, 2, (), {"a": 1, "b": 2}), 0)
     with pytest.raises(RunFailed) as failed:
-        moved(rule, at, EventTimeStats(1, 3, (), {"c": 3}), 0)
+        move(rule, at, EventTimeStats(1, 3, (), {"c": 3}), 0)
     assert failed.value.code == "WATERMARK_PARTITIONS"
 
 

@@ -44,7 +44,7 @@ from substrait_agg.operator.window.frames import (
     peer_numbers,
 )
 from substrait_agg.plan.types import Type
-from substrait_agg.required import required
+from substrait_agg.required import require
 from substrait_agg.state.keys.keys import Component
 from substrait_agg.state.ordered import OrderedTree
 from tests.operator.measures_world import merging_soon
@@ -197,7 +197,7 @@ def value_at(
         return peers.index(peers[at]) / (count - 1) if count > 1 else 0.0
     if name == "cume_dist":
         return (count - [*peers][::-1].index(peers[at])) / count
-    places = in_frame(required(function.frame), at, peers)
+    places = in_frame(require(function.frame), at, peers)
     if function.measure is not None:
         if not function.measure.arguments:
             return len(places)
@@ -546,7 +546,7 @@ def with_frames_of_values(
         shown = [
             next(values)
             if f in plain
-            else of_frame(f, [n for n in every if in_values(n, own, required(f.frame), *sort[1:])])
+            else of_frame(f, [n for n in every if in_values(n, own, require(f.frame), *sort[1:])])
             for f in functions
         ]
         expected[(*row[:3], *shown)] += weight
@@ -556,7 +556,7 @@ def with_frames_of_values(
 def of_frame(function: BoundWindowFunction, values: Sequence[int | None]) -> Any:
     """The value of a count or a greatest value."""
     present = [n for n in values if n is not None]
-    kind = required(function.measure).kind
+    kind = require(function.measure).kind
     return len(present) if kind == "count" else max(present, default=None)
 
 

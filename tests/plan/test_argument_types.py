@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.arguments import typed
+from substrait_agg.arguments import check_types
 
 PLAN = '{"relations": []}'
 SALES = {"sales": "csv:sales/"}
 
 
-@typed
+@check_types
 def example(text: str | Path, numbers: int | None = None) -> str:
     return f"{text} {numbers}"
 

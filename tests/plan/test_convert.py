@@ -16,7 +16,7 @@ PLANS = sorted(p for folder in FOLDERS for p in folder.rglob("*") if p.suffix in
 
 
 def meaning(plan: sa.Plan) -> str:
-    bound = plan.bound()
+    bound = plan.bind()
     return bound.fingerprint
 
 

@@ -13,7 +13,7 @@ from tests.handmade import of_files
 
 
 def tables(plan: str) -> list[str]:
-    return [".".join(read.table) for read in table_reads(sa.load(plan).bound().root)]
+    return [".".join(read.table) for read in table_reads(sa.load(plan).bind().root)]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def planned(*scripts: str) -> PlanSet:
 
 
 def flow_of(query: str) -> Flow:
-    return lower(plan_query(query, TABLES).bound())
+    return lower(plan_query(query, TABLES).bind())
 
 
 def refusal(flow: Flow, policy: str, conditions: RunConditions = NONE) -> UsageError:

@@ -39,7 +39,7 @@ def cost(
 
 
 def chooser(policy: str = "auto") -> RefreshChooser:
-    flow = lower(sa.sql("SELECT count(*) n FROM trades", TABLES).bound())
+    flow = lower(sa.sql("SELECT count(*) n FROM trades", TABLES).bind())
     return RefreshChooser(flow, parse_refresh(policy), RunConditions())
 
 
@@ -90,7 +90,7 @@ def test_a_full_policy_is_measured_as_well() -> None:
 )
 def test_the_first_guess_depends_on_what_operators_store(query: str, ratio: float) -> None:
     """Changes of stored rows and values cost more than changes of totals."""
-    flow = lower(sa.sql(query, TABLES).bound())
+    flow = lower(sa.sql(query, TABLES).bind())
     history = CostHistory((BatchCost(True, 1_000_000, 1_000_000), BatchCost(False, 10, 1_000)))
     size = InputSize(500_000, 1_500_000)
     choice = RefreshChooser(flow, parse_refresh("auto"), RunConditions()).choose(history, size)

@@ -153,6 +153,49 @@ def test_wrong_names_are_found(tmp_path: Path) -> None:
     assert wrong(path) == ["test_care", "_Told", "heard", "chains"]
 
 
+IRREGULAR = frozenset(
+    """
+    begun bent bound bought broken brought built caught chosen dealt drawn driven eaten fallen fed felt
+    flown found given gone grown held hidden kept known laid left lent lost made meant met paid proven
+    said seen sent shown sought spent spoken struck stuck taken taught thought told thrown woken written
+    """.split()
+)
+NOUNS = frozenset({"encoding", "listing", "mapping", "nothing", "string", "substring"})
+"""Words that look like participles."""
+SHARE = 0.01
+
+
+def participle(name: str) -> bool:
+    """Return whether a name is one word that does not say whether a function computes or changes."""
+    word = name.strip("_")
+    if "_" in word or word in NOUNS:
+        return False
+    return word in IRREGULAR or (word.endswith(("ed", "ing")) and len(word) > 4)
+
+
+def is_property(function: ast.FunctionDef) -> bool:
+    """Return whether a function is read as a value."""
+    return any("property" in ast.unparse(each) for each in function.decorator_list)
+
+
+def test_functions_are_verbs() -> None:
+    """Less than a hundredth of the functions has the name of a participle; properties are nouns."""
+    functions = [
+        (path.relative_to(ROOT), node.name)
+        for path in sources("substrait_agg", "cli")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and not is_property(node)
+    ]
+    wrong_names = [f"{path}: {name}" for path, name in functions if participle(name)]
+    assert len(wrong_names) < SHARE * len(functions), "name what it does: " + ", ".join(wrong_names)
+
+
+def test_participles_are_found() -> None:
+    """Also irregular ones; two words, verbs and nouns are none."""
+    names = ["_joined", "held", "matching", "read", "need", "_joined_rows", "mapping", "feed"]
+    assert [name for name in names if participle(name)] == ["_joined", "held", "matching"]
+
+
 def test_a_public_class_has_its_name_alone() -> None:
     """A name in an annotation identifies the class without a look at the imports."""
     places: dict[str, list[str]] = defaultdict(list)

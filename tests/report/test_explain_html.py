@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 import pytest
 
 from substrait_agg.explanation import ExplainedPlan
-from substrait_agg.explanation.text import groups_text, named
+from substrait_agg.explanation.text import groups_text, with_name
 from substrait_agg.report.html.explain import MAX_PAGE, plan_html
 from tests.flow.explained import HOSTILE, chain, hostile, samples, squares, union, wide
 
@@ -54,7 +54,7 @@ def shape(page: Page) -> list[tuple[str, tuple[str, ...]]]:
 def complete(page: Page, plan: ExplainedPlan) -> None:
     """Every measure, type, tree, expression and column of the plan is on the page."""
     for operator in plan.operators:
-        said = [named(m.call, m.name) for m in operator.measures]
+        said = [with_name(m.call, m.name) for m in operator.measures]
         said += [m.type for m in operator.measures]
         said += [m.filter for m in operator.measures if m.filter is not None]
         said += [tree.what for tree in operator.state.trees]

@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from substrait_agg.changes.targets.spark import parse_target
-from substrait_agg.redaction import cleaned, redacted_place, remember, safe_cause
+from substrait_agg.redaction import clean, redacted_place, remember, safe_cause
 
 SECRET = "hunter2-hunter2"
 
@@ -39,10 +39,10 @@ def test_options_with_a_telling_name_are_not_shown(option: str) -> None:
 
     source = parse_spec(f"kafka:topic?{option}={SECRET}&startingOffsets=earliest")
     target = parse_target(f"kafka:topic?{option}={SECRET}")
-    for text in (str(source), repr(source), source.redacted(), str(target), repr(target)):
+    for text in (str(source), repr(source), source.redact(), str(target), repr(target)):
         assert SECRET not in text
     assert "startingOffsets=earliest" in str(source)
-    assert SECRET not in cleaned(f"cannot log in: {SECRET} is wrong")
+    assert SECRET not in clean(f"cannot log in: {SECRET} is wrong")
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
@@ -51,7 +51,7 @@ def test_secrets_within_addresses_are_not_shown(address: str) -> None:
     shown = redacted_place(address)
     assert SECRET not in shown
     assert shown.startswith(address[:8])
-    assert SECRET not in cleaned(f"error: cannot open {address}: refused")
+    assert SECRET not in clean(f"error: cannot open {address}: refused")
 
 
 def test_an_exception_with_a_secret_is_no_cause_of_ours() -> None:
@@ -118,7 +118,7 @@ ODD = 'p@ss w0rd"x/ü'
 def test_a_secret_is_found_as_addresses_and_json_write_it(text: str) -> None:
     """Spark quotes options as it has made them into something else."""
     remember([("password", ODD)])
-    assert "w0rd" not in cleaned(f"failed with {text}")
+    assert "w0rd" not in clean(f"failed with {text}")
 
 
 def test_a_secret_within_a_value_is_found_alone() -> None:
@@ -132,4 +132,4 @@ def test_a_secret_within_a_value_is_found_alone() -> None:
     parse_spec("parquet:s3a://KEY:inner-four@bucket/path")
     parse_target("delta:s3a://KEY:inner-five@bucket/path")
     text = "login with inner-one, inner-two, inner-3, inner-four, inner-five"
-    assert "inner" not in cleaned(text)
+    assert "inner" not in clean(text)

@@ -28,7 +28,7 @@ def doubled(rows: RecordedTransform) -> RecordedTransform:
     twice = rows.withColumns({"y": F.col("x") * 2}).withColumns({})
     assert twice.columns == ["k", "x", "y"]
     assert twice.schema["y"].dataType == twice.schema["x"].dataType
-    grouped = twice.grouped(("k",), F.sum("y").alias("s"), F.count("x").alias("n"))
+    grouped = twice.group(("k",), F.sum("y").alias("s"), F.count("x").alias("n"))
     return grouped.repartition(2).coalesce(1).select(F.col("k"), F.col("s"), F.col("n"))
 
 

@@ -21,7 +21,7 @@ from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.session.errors import SPARK_ERRORS
-from substrait_agg.spark.sources.open import _shaped
+from substrait_agg.spark.sources.open import _shape
 from substrait_agg.spark.sources.parquet_reader import ParquetReader, check_types, parquet_reader
 from substrait_agg.spark.sources.readers import read_source
 from substrait_agg.spark.sources.specs import OPERATIONS, SourceSpec, as_spec
@@ -90,7 +90,7 @@ def by_spark(spark: SparkSession, spec: SourceSpec, origin: TableOrigin) -> Any:
     rows = spark.read.schema(stream.schema).parquet(spec.location)
     reader = parquet_reader(spec, stream.schema, origin)
     try:
-        return _shaped(rows, spec, origin, "t").toArrow(), reader
+        return _shape(rows, spec, origin, "t").toArrow(), reader
     except SPARK_ERRORS:
         return None, reader
 
@@ -111,9 +111,9 @@ def bag(rows: pa.Table) -> Counter[str]:
 @pytest.mark.parametrize("block", seeds(1, 16))
 def test_the_driver_reads_what_spark_reads(spark: SparkSession, tmp_path: Path, block: int) -> None:
     """Random columns: the same rows, or none where Spark finds an error."""
-    from substrait_agg.spark.session.session import isolated
+    from substrait_agg.spark.session.session import isolate
 
-    session, read, left = isolated(spark), 0, 0
+    session, read, left = isolate(spark), 0, 0
     for seed in range(25 * block, 25 * block + 25):
         spec, origin = source(tmp_path, str(seed), random.Random(seed))
         theirs, reader = by_spark(session, spec, origin)

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from substrait_agg.errors import UsageError
-from substrait_agg.spark.session.session import SESSION_CONF, check_settings, get_session, isolated
+from substrait_agg.spark.session.session import SESSION_CONF, check_settings, get_session, isolate
 
 pytestmark = pytest.mark.spark
 
@@ -36,7 +36,7 @@ def test_an_isolated_session_sees_the_tables_of_the_catalogue(spark: SparkSessio
     spark.sql("create or replace temporary view agg_view as select 1")
     spark.sql("drop table if exists agg_shared")
     spark.sql("create table agg_shared (x int) using parquet")
-    ours = isolated(spark)
+    ours = isolate(spark)
     assert ours.catalog.tableExists("agg_shared")
     assert not ours.catalog.tableExists("agg_view")
     spark.sql("drop table agg_shared")

@@ -89,7 +89,7 @@ def test_passwords_are_not_shown(text: str) -> None:
     """No text form of a specification contains a secret, because it goes into logs and snapshots."""
     spec = parse_spec(text)
     assert "hunter2" in spec.location + str(spec.options)
-    assert "hunter2" not in spec.redacted() + str(spec) + repr(spec)
+    assert "hunter2" not in spec.redact() + str(spec) + repr(spec)
 
 
 @pytest.mark.parametrize("text", SECRET_SPECS)

@@ -54,7 +54,7 @@ def planned(query: Query, spark: SparkSession) -> sa.Plan:
         PlanRefused: its plan has errors.
     """
     plan = sa.sql(query.text, tables.SCHEMAS, spark=spark)
-    plan.bound()
+    plan.bind()
     return plan
 
 

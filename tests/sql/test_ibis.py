@@ -79,7 +79,7 @@ def test_an_expression_equals_ibis_at_every_version(name: str, tmp_path: Path) -
     expression = EXPRESSIONS[name].as_table()
     query = str(ibis.to_sql(expression, dialect="duckdb"))
     plan = sa.load(expression)
-    assert plan.bound().names == tuple(expression.columns)
+    assert plan.bind().names == tuple(expression.columns)
     run = started(plan, {table: rows.schema for table, rows in TABLES.items()}, tmp_path)
     before: dict[str, list[int]] = {table: [] for table in TABLES}
     for number, after in enumerate(VERSIONS):

@@ -56,7 +56,7 @@ TABLES = {"t": COLUMNS, "Other": COLUMNS, "db.sales": COLUMNS}
 def test_columns_of_the_result_have_the_names_of_the_query(
     query: str, names: tuple[str, ...]
 ) -> None:
-    assert plan_query(query, TABLES).bound().names == names
+    assert plan_query(query, TABLES).bind().names == names
 
 
 def test_tables_and_columns_keep_their_own_names() -> None:
@@ -85,12 +85,12 @@ def test_tables_of_different_schemas_are_told_apart(
 
 
 def _reads(plan: sa.Plan) -> list[BoundRead]:
-    return list(table_reads(plan.bound().root))
+    return list(table_reads(plan.bind().root))
 
 
 def test_names_of_a_view_name_its_columns() -> None:
     (view,) = statements("CREATE VIEW v (x, y) AS SELECT a, sum(c) FROM t GROUP BY a")
-    assert planner().plan(view, TABLES).bound().names == ("x", "y")
+    assert planner().plan(view, TABLES).bind().names == ("x", "y")
 
 
 @pytest.mark.parametrize(
@@ -196,14 +196,14 @@ def test_plans_are_valid_in_strict_mode_and_the_same_each_time() -> None:
 def test_columns_of_any_arrow_type(type_: pa.DataType, shown: str) -> None:
     plan = plan_query("SELECT c, a FROM t", {"t": pa.schema([("a", pa.int64()), ("c", type_)])})
     assert not [p for p in sa.validate(plan, "strict").problems if p.level == "error"]
-    assert str(plan.bound().root.types[0]) == shown
+    assert str(plan.bind().root.types[0]) == shown
 
 
 def test_grouping_tells_which_keys_a_row_has() -> None:
     query = "SELECT region, a, grouping(region) AS g, grouping(a) AS h, sum(c) FROM t GROUP BY ROLLUP (region, a)"
     plan = plan_query(query, TABLES)
     assert not [p for p in sa.validate(plan).problems if p.level == "error"]
-    assert [str(type_) for type_ in plan.bound().root.types][2:4] == ["i8", "i8"]
+    assert [str(type_) for type_ in plan.bind().root.types][2:4] == ["i8", "i8"]
 
 
 DATED = {"t": pa.schema([("d", pa.date32()), ("at", pa.timestamp("us"))])}
@@ -215,7 +215,7 @@ DATED = {"t": pa.schema([("d", pa.date32()), ("at", pa.timestamp("us"))])}
      "CAST(d AS timestamp) - INTERVAL '2 hours'", "TIMESTAMP '2024-01-31 00:00:00' + INTERVAL '2 hours'"],
 )  # fmt: skip
 def test_times_are_moved(expression: str) -> None:
-    assert plan_query(f"SELECT {expression} AS v FROM t", DATED).bound().names == ("v",)
+    assert plan_query(f"SELECT {expression} AS v FROM t", DATED).bind().names == ("v",)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_times_are_moved(expression: str) -> None:
     ],
 )
 def test_names_and_other_clauses_are_planned(query: str) -> None:
-    assert plan_query(query, TABLES).bound().names
+    assert plan_query(query, TABLES).bind().names
 
 
 @pytest.mark.parametrize(
@@ -264,4 +264,4 @@ def test_a_large_integer_keeps_its_value(literal: str, value: int, tmp_path: Pat
 )
 def test_clauses_of_aggregates_over_scalar_calls(query: str) -> None:
     """DISTINCT, ORDER BY and FILTER of an aggregate are not those of the calls in its arguments."""
-    assert plan_query(query, TABLES).bound()
+    assert plan_query(query, TABLES).bind()

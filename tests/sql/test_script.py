@@ -34,7 +34,7 @@ def test_statements_have_kind_name_line_and_query() -> None:
 
 def test_a_padded_query_keeps_its_places() -> None:
     view = statements(SCRIPT)[1]
-    padded = view.padded(view.query, view.query_start)
+    padded = view.pad(view.query, view.query_start)
     assert padded.splitlines()[4] == SCRIPT.splitlines()[4].rstrip(";")
 
 

@@ -100,13 +100,13 @@ def test_declared_columns_need_no_source() -> None:
         "CREATE VIEW totals AS SELECT region, sum(amount) AS total FROM sales GROUP BY region",
         {"sales": "csv:/absent"},
     )
-    assert plan.bound().names == ("region", "total")
-    assert [str(type_) for type_ in plan.bound().root.types] == ["string", "decimal?<20,2>"]
+    assert plan.bind().names == ("region", "total")
+    assert [str(type_) for type_ in plan.bind().root.types] == ["string", "decimal?<20,2>"]
 
 
 def test_sources_that_the_query_does_not_name_are_not_read() -> None:
     plan = sa.sql("SELECT a FROM t", {"t": pa.schema([("a", pa.int64())]), "u": "csv:/absent"})
-    assert plan.bound().names == ("a",)
+    assert plan.bind().names == ("a",)
 
 
 def test_csv_with_a_name_twice_is_refused_and_columns_without_one_are_left_out(

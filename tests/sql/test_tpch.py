@@ -32,7 +32,7 @@ def test_a_query_as_text_follows_refreshes(
     """All columns can be null, as in files; so NOT IN is written as joins."""
     plan = plan_query(tpch.sql(query), {name: rows.schema for name, rows in generated.items()})
     assert not sa.validate(plan).problems
-    flow = lower(plan.bound(), weights={(name,): "weighted" for name in tpch.KEYS})
+    flow = lower(plan.bind(), weights={(name,): "weighted" for name in tpch.KEYS})
     tables, run = tpch.Tables.of(generated), LocalFlow(flow, tmp_path)
     run.batch(tables.first())
     for version in range(refreshes + 1):

@@ -7,7 +7,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from substrait_agg.state.keys.rows import as_mask, filled, is_present, one_array, take, take_or_null
+from substrait_agg.state.keys.rows import (
+    as_mask,
+    fill_nulls,
+    is_present,
+    one_array,
+    take,
+    take_or_null,
+)
 
 TYPES = (
     pa.int64(), pa.int32(), pa.int16(), pa.float64(), pa.float32(), pa.bool_(), pa.string(),
@@ -52,7 +59,7 @@ def test_columns_are_converted_and_taken_as_by_arrow(type_: pa.DataType) -> None
             assert as_mask(column).tolist() == column.to_pylist()
             assert as_mask(pa.chunked_array([column, column])).tolist() == column.to_pylist() * 2
         if type_ in (pa.int64(), pa.float64(), pa.int32()):
-            assert filled(column).tolist() == pc.fill_null(column, 0).to_pylist()
+            assert fill_nulls(column).tolist() == pc.fill_null(column, 0).to_pylist()
         where = random.integers(-1, max(1, len(column)), 50) if len(column) else np.full(5, -1)
         expected = column.take(pa.array(where, mask=where < 0))
         assert take_or_null([column], where)[0].equals(expected)
@@ -65,7 +72,7 @@ def test_null_floats_are_zero_whatever_they_hide() -> None:
     hidden = pa.Array.from_buffers(
         pa.float64(), 2, [pa.py_buffer(b"\x02"), pa.py_buffer(np.array([np.nan, -0.0]))]
     )
-    assert filled(hidden).tobytes() == np.array([0.0, -0.0]).tobytes()
+    assert fill_nulls(hidden).tobytes() == np.array([0.0, -0.0]).tobytes()
 
 
 def test_one_chunk_is_not_copied() -> None:

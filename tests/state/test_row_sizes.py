@@ -13,7 +13,7 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.state.keys import row_sizes
-from substrait_agg.state.keys.row_sizes import repeated, slices_to_take
+from substrait_agg.state.keys.row_sizes import repeat, slices_to_take
 from tests.local.run import run
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -52,7 +52,7 @@ def test_short_rows_are_taken_at_once() -> None:
 def test_a_long_row_is_repeated_a_few_times_at_once() -> None:
     rows = pa.record_batch({"s": ["a", LONG, None]})
     with patch.object(row_sizes, "TAKEN_BYTES", 4_000):
-        parts = list(repeated(rows, np.array([2, 50, 0])))
+        parts = list(repeat(rows, np.array([2, 50, 0])))
     assert pa.Table.from_batches(parts).column("s").to_pylist() == ["a"] * 2 + [LONG] * 50
     assert max(part.nbytes for part in parts) < 8_000
 

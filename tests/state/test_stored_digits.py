@@ -15,12 +15,12 @@ from substrait_agg.functions.numbers.exact import Digits
 from substrait_agg.functions.numbers.stored_digits import (
     FIXED,
     digits_at,
-    fitted,
+    fit,
     pack_digits,
     unpack_digits,
     with_digits_of,
 )
-from substrait_agg.required import required
+from substrait_agg.required import require
 from substrait_agg.state.run import COMPRESSED_ROWS, RunFile, RunWriter, open_run
 from substrait_agg.state.tree import KeyedTree, tree_of
 
@@ -47,7 +47,7 @@ def _rows(digits: Digits, first: int = 0) -> pa.Table:
     keys = np.arange(first, first + count)
     field, values = pack_digits(digits)
     columns = [pa.array(keys.astype(np.uint64)), pa.array(np.zeros(count, bool)), pa.array(keys)]
-    schema = SCHEMA.set(required(digits_at(SCHEMA)), field)
+    schema = SCHEMA.set(require(digits_at(SCHEMA)), field)
     return pa.Table.from_arrays([*columns, values], schema=schema)
 
 
@@ -55,11 +55,11 @@ def _run(files: FolderFiles, name: str, *tables: pa.Table, page_rows: int = 1000
     writer = RunWriter(files, name, SCHEMA, page_rows)
     for table in tables:
         writer.write(table)
-    return required(writer.close())
+    return require(writer.close())
 
 
 def _name(schema: pa.Schema) -> str:
-    return str(schema.names[required(digits_at(schema))])
+    return str(schema.names[require(digits_at(schema))])
 
 
 @pytest.mark.parametrize("positions", [(), (0,), (1, 79), (5, 32, 33), tuple(range(DIGITS))])
@@ -85,13 +85,11 @@ def test_rows_with_other_digits_are_fitted() -> None:
     assert few.schema.field(3).type == others.schema.field(3).type
     assert few.schema != others.schema
     for rows in (few, others):
-        assert np.array_equal(
-            unpack_digits(fitted(rows, both), DIGITS), unpack_digits(rows, DIGITS)
-        )
+        assert np.array_equal(unpack_digits(fit(rows, both), DIGITS), unpack_digits(rows, DIGITS))
     assert with_digits_of(SCHEMA, [few.schema, SCHEMA]) == SCHEMA
     assert with_digits_of(SCHEMA, []) == SCHEMA
     with pytest.raises(ValueError, match="lacks digits"):
-        fitted(few, others.schema)
+        fit(few, others.schema)
 
 
 def test_runs_with_different_digits_are_one_tree(tmp_path: Path) -> None:
@@ -99,7 +97,7 @@ def test_runs_with_different_digits_are_one_tree(tmp_path: Path) -> None:
     files = FolderFiles(tmp_path)
     numbers = [_digits(3, value=1), _digits(0, 3, 50, value=2), _digits(79, value=3)]
     runs = [_run(files, f"run-{i}", _rows(n, 3 * i)) for i, n in enumerate(numbers)]
-    whole = fitted(_rows(_digits(1, value=4), 9), SCHEMA)
+    whole = fit(_rows(_digits(1, value=4), 9), SCHEMA)
     runs.append(_run(files, "whole", whole))
     assert [_name(open_run(files, run).schema) for run in runs][-1] == FIXED
     for some in (runs[:3], runs):
@@ -120,7 +118,7 @@ def test_runs_with_different_digits_are_one_tree(tmp_path: Path) -> None:
         writer = RunWriter(files, f"merged-{len(some)}", tree.schema, 5)
         for part in tree.scan():
             writer.write(part)
-        merged = KeyedTree(files, [required(writer.close())], SCHEMA, 1)
+        merged = KeyedTree(files, [require(writer.close())], SCHEMA, 1)
         assert pa.concat_tables(merged.scan()).equals(rows)
         assert _name(merged.schema) == _name(tree.schema)
 
@@ -163,7 +161,7 @@ def test_a_run_with_forged_digits_is_refused(
     """A column of digits whose name and width disagree is damage, whatever run of a tree has it."""
     files = FolderFiles(tmp_path)
     rows = _rows(_digits(0, 1))
-    at = required(digits_at(rows.schema))
+    at = require(digits_at(rows.schema))
     values = pa.array([bytes(width)] * rows.num_rows, pa.binary(width))
     forged = _stored(files, "forged", rows.set_column(at, name, values))
     runs = [_run(files, "right", rows), _run(files, "other", _rows(_digits(0, 1, 2)))]
@@ -178,7 +176,7 @@ def test_a_run_with_other_columns_is_refused(change: str, tmp_path: Path) -> Non
     """A run whose columns are not those of its tree is damage."""
     files = FolderFiles(tmp_path)
     rows = _rows(_digits(0, 1))
-    at = required(digits_at(rows.schema))
+    at = require(digits_at(rows.schema))
     order = list(range(rows.num_columns))
     forged = {
         "type": rows.set_column(2, rows.column_names[2], pa.array(["x"] * rows.num_rows)),

@@ -144,13 +144,13 @@ def test_a_second_read_of_the_same_runs_does_not_compare_them_again(
     """A newer run, or a range that was not read, is compared."""
     files = FolderFiles(tmp_path)
     compared = []
-    outdated = KeyedTree._outdated
+    outdated = KeyedTree._find_outdated
 
     def counted(tree: KeyedTree, pages: Any) -> Any:
         compared.append(len(pages))
         return outdated(tree, pages)
 
-    monkeypatch.setattr(KeyedTree, "_outdated", counted)
+    monkeypatch.setattr(KeyedTree, "_find_outdated", counted)
     keys = [(float(i), "a") for i in range(8)]
     runs: list[RunFile] = []
 

@@ -12,7 +12,7 @@ import pytest
 
 from substrait_agg.commit.documents.files import FolderFiles, OutcomeUnknown
 from substrait_agg.files import download_cache
-from substrait_agg.files.filesystem import FileSystem, filesystem, using
+from substrait_agg.files.filesystem import FileSystem, filesystem, use_filesystem
 from substrait_agg.files.locations import Remote, location_of
 from tests.stores.emulator import Emulator
 
@@ -140,7 +140,7 @@ def test_an_outcome_that_was_not_told_is_read(
     files: FolderFiles, publish: Publish, *, wanted: bool
 ) -> None:
     """Our object is recognized after a repeated request, and that of another writer is not ours."""
-    with using(Publishing(publish)):
+    with use_filesystem(Publishing(publish)):
         assert files.publish("doc.json", b"ours") is wanted
     assert files.read("doc.json") == (b"ours" if wanted else b"another's")
 
@@ -149,9 +149,9 @@ def test_nothing_there_is_no_answer_unless_the_store_refused(files: FolderFiles)
     """A missing object after a request without answer is unknown; after a refused request it is a
     failure.
     """
-    with using(Publishing(no_answer)), pytest.raises(OutcomeUnknown):
+    with use_filesystem(Publishing(no_answer)), pytest.raises(OutcomeUnknown):
         files.publish("doc.json", b"ours")
-    with using(Publishing(refused)), pytest.raises(PermissionError):
+    with use_filesystem(Publishing(refused)), pytest.raises(PermissionError):
         files.publish("doc.json", b"ours")
 
 

@@ -163,7 +163,7 @@ def test_of_two_drivers_one_goes_on(s3: Emulator) -> None:
     the other one fails.
     """
     where = f"{s3.bucket('two-drivers')}/checkpoint"
-    flow = lower(sa.load(PLAN).bound())
+    flow = lower(sa.load(PLAN).bind())
     first, second = driver(flow, where), driver(flow, where)
     first.run({})
     with pytest.raises(CommitConflict) as conflict:

@@ -78,7 +78,7 @@ def _check(spark: SparkSession, tables: Tables, texts: Mapping[str, str], folder
     plans: dict[str, Plan] = {
         name: sa.sql(text, schemas, spark=spark) for name, text in kept.items()
     }
-    read = sorted({r.table[-1] for plan in plans.values() for r in table_reads(plan.bound().root)})
+    read = sorted({r.table[-1] for plan in plans.values() for r in table_reads(plan.bind().root)})
     checkpoint = folder / "checkpoint"
     sa.run(plans, tables.sources(read), checkpoint=checkpoint, spark=spark).wait()
     for name in kept:

@@ -132,7 +132,7 @@ def test_the_table_of_a_flow_declares_columns_and_a_policy(
         "KEYS (id) SEQUENCE BY seq COLUMNS (id)",
     )  # fmt: skip
     assert plans.refresh == {"t": "full", "u": "full"}
-    assert plans["t"].bound().names == ("id", "price")
+    assert plans["t"].bind().names == ("id", "price")
 
 
 SECOND = FLOW.replace("FLOW f", "FLOW g") + "SEQUENCE BY seq"
@@ -202,7 +202,7 @@ def test_a_flow_in_python_is_refused_with_its_line(
 
 def test_tables_and_flows_of_both_languages_meet(spark: SparkSession, tmp_path: Path) -> None:
     plans = planned(spark, tmp_path, "CREATE STREAMING TABLE t", HEAD + CALL + ")\ndp.create_streaming_table('u')", FLOW.replace("INTO t", "INTO u") + "SEQUENCE BY seq")  # fmt: skip
-    assert {name: plan.bound().names for name, plan in plans.items()} == dict.fromkeys(
+    assert {name: plan.bind().names for name, plan in plans.items()} == dict.fromkeys(
         ("t", "u"), tuple(EVENTS.names)
     )
 

@@ -34,7 +34,7 @@ DIVIDED = "Spark could not compute the batch: [DIVIDE_BY_ZERO] Division by zero.
 def flow() -> Flow:
     plans = sa.sql_views(SQL)
     return lower(
-        bound_views({name: p.bound() for name, p in plans.items()}), {("sales",): "changelog"}
+        bound_views({name: p.bind() for name, p in plans.items()}), {("sales",): "changelog"}
     )
 
 

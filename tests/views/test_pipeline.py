@@ -42,7 +42,7 @@ def test_every_view_equals_duckdb_at_every_version(
     assert len(plans) == 9
     for name in plans.keys() - plans.temporary:
         view = sa.open_view(tmp_path / "ckpt", name)
-        assert view.names == tuple(plans[name].bound().names)
+        assert view.names == tuple(plans[name].bind().names)
         for version, want in enumerate(wanted, 1):
             rows = [tuple(row.values()) for row in view.to_arrow(version).to_pylist()]
             assert sorted(rows, key=repr) == want[name], (name, version)
@@ -57,7 +57,7 @@ def test_statements_may_come_in_any_order_and_from_several_files(spark: SparkSes
         "WITH part AS (SELECT * FROM STREAM(sales)) SELECT region, sum(amount) AS total FROM part GROUP BY region",
     )
     assert [*plans] == ["totals", "great"]
-    assert plans["totals"].bound().names == ("region", "total")
+    assert plans["totals"].bind().names == ("region", "total")
 
 
 def test_clauses_and_quoted_names_are_those_of_spark(spark: SparkSession) -> None:
@@ -69,8 +69,8 @@ def test_clauses_and_quoted_names_are_those_of_spark(spark: SparkSession) -> Non
         "CREATE MATERIALIZED VIEW regions AS\n"
         "SELECT b.region, `the amount` FROM `big sales` b JOIN `sales` USING (region)",
     )
-    assert plans["big sales"].bound().names == ("region", "the amount")
-    assert plans["regions"].bound().names == ("region", "the amount")
+    assert plans["big sales"].bind().names == ("region", "the amount")
+    assert plans["regions"].bind().names == ("region", "the amount")
 
 
 def test_an_error_has_the_file_the_line_and_the_column(spark: SparkSession) -> None:
@@ -87,7 +87,7 @@ def test_create_table_gives_the_columns_of_a_source(spark: SparkSession) -> None
         lambda _: {},
         SparkSqlPlanner(spark),
     )
-    assert plans["s"].bound().names == ("k", "n")
+    assert plans["s"].bind().names == ("k", "n")
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_functions_and_statements_read_each_other(spark: SparkSession, tmp_path:
     )  # fmt: skip
     assert [*plans] == ["small", "big", "totals", "best"]
     assert plans.temporary == {"small"}
-    assert plans["best"].bound().names == ("region", "total")
+    assert plans["best"].bind().names == ("region", "total")
     assert plans.places["best"].endswith("a.py:3")
 
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("spark")
 
 
 def bound(*names: str) -> BoundViews:
-    return bound_views({name: sa.load(ALL[name]).bound() for name in names or ALL})
+    return bound_views({name: sa.load(ALL[name]).bind() for name in names or ALL})
 
 
 def test_every_view_equals_its_query_at_every_version(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_equal_subqueries_of_views_are_computed_once(tmp_path: Path) -> None:
     """Equal subqueries of views share one operator, with the rows of the queries run separately."""
     planned = sa.sql_views(SHARED_SQL)
     flow = lower(
-        bound_views({name: plan.bound() for name, plan in planned.items()}),
+        bound_views({name: plan.bind() for name, plan in planned.items()}),
         {("orders",): "changelog", ("customers",): "changelog"},
     )
     # One sum for three views, one join and one maximum for two of them, another sum for `small`.
@@ -150,7 +150,7 @@ def test_the_roots_of_a_plan_are_views(tmp_path: Path) -> None:
     plan = two_roots()
     assert sa.validate(plan).ok
     views = plan.views()
-    assert [(name, one.bound().names[0]) for name, one in views.items()] == [
+    assert [(name, one.bind().names[0]) for name, one in views.items()] == [
         ("root1", "customer"),
         ("root2", "who"),
     ]
@@ -191,7 +191,7 @@ def test_the_problems_of_all_roots_are_reported_once() -> None:
 
 
 def test_the_order_of_the_plans_does_not_matter() -> None:
-    plans = {name: sa.load(text).bound() for name, text in ALL.items()}
+    plans = {name: sa.load(text).bind() for name, text in ALL.items()}
     backwards = dict(reversed(plans.items()))
     assert bound_views(plans) == bound_views(backwards)
     assert [v.name for v in bound_views(plans).views].index("by_customer") == 1
@@ -199,7 +199,7 @@ def test_the_order_of_the_plans_does_not_matter() -> None:
 
 @pytest.mark.parametrize("names", [("totals", "by_customer", "orders_clean")])
 def test_a_view_that_is_not_stored_is_only_read(tmp_path: Path, names: tuple[str, ...]) -> None:
-    plans = {name: sa.load(ALL[name]).bound() for name in names}
+    plans = {name: sa.load(ALL[name]).bind() for name in names}
     views = bound_views(plans, temporary=["orders_clean", "by_customer"])
     flow = lower(views)
     assert [view.name for view in flow.views] == ["totals"]

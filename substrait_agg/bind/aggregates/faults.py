@@ -46,7 +46,7 @@ def report_faults(
         if fault.kind == "number":
             context.report(
                 "ARGUMENT_COUNT", f"{candidate.measure.path}.arguments", function=candidate.name,
-                needed=_needed(row), count=arguments_given(len(candidate.arguments)), takes=row.signature,
+                needed=_describe_need(row), count=arguments_given(len(candidate.arguments)), takes=row.signature,
             )  # fmt: skip
         elif fault.kind == "word" and fault.parameter is not None:
             _report_word(candidate, position, fault.parameter, context)
@@ -87,7 +87,7 @@ def _report_word(
     )  # fmt: skip
 
 
-def _needed(row: AggregateFunction) -> str:
+def _describe_need(row: AggregateFunction) -> str:
     least = sum(not p.optional for p in row.parameters)
     return arguments_needed(least, len(row.parameters), more=any(p.repeats for p in row.parameters))
 

@@ -145,7 +145,7 @@ def resolve_order(
     if row.order_by.handling != "honoured":
         return (), constants
     if row.kind == "nth_value" and constants[0] < 0:
-        return tuple(map(_reversed, _full_order(order, matched.values[0]))), (-constants[0],)
+        return tuple(map(_reverse, _full_order(order, matched.values[0]))), (-constants[0],)
     if not row.order_on_argument:
         return order.keys, constants
     if not order.keys or not order.keys[0].descending:
@@ -163,5 +163,5 @@ def _full_order(order: MeasureOrder, value: Expr) -> tuple[MeasureSort, ...]:
     return (*order.keys, MeasureSort(value, False, True))
 
 
-def _reversed(key: MeasureSort) -> MeasureSort:
+def _reverse(key: MeasureSort) -> MeasureSort:
     return MeasureSort(key.expression, not key.descending, not key.nulls_first)

@@ -22,7 +22,7 @@ from substrait_agg.bind.context import (
     Schema,
     is_keyable,
     is_unknown,
-    listed,
+    list_types,
 )
 from substrait_agg.bind.expressions.binder import constant_in
 from substrait_agg.bind.expressions.conversions import convert, fits_decimal, loses_digits
@@ -34,12 +34,12 @@ from substrait_agg.bind.expressions.signatures import (
     ComparableSignature,
     check_declaration,
     declared_signature,
+    format_argument,
     inexact,
     misfit,
     type_of_word,
     types_of,
     words_of,
-    written,
 )
 from substrait_agg.bind.places import argument_place, filter_place
 from substrait_agg.functions.aggregates.catalogue import (
@@ -53,7 +53,7 @@ from substrait_agg.functions.aggregates.row import AggregateFunction
 from substrait_agg.functions.aggregates.types import COUNTS, MIRRORING, RESULTS, convertible
 from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES
 from substrait_agg.functions.signatures.declarations import Section, Signature, declarations
-from substrait_agg.functions.signatures.derive import FLOATS, widened
+from substrait_agg.functions.signatures.derive import FLOATS, widen
 from substrait_agg.plan import model
 from substrait_agg.plan.types import BOOL, FP64, Type
 
@@ -79,7 +79,7 @@ def _is_supported(candidate: MeasureCandidate, context: BindContext) -> bool:
     return False
 
 
-def _maintained(candidate: MeasureCandidate, context: BindContext) -> bool:
+def _is_maintained(candidate: MeasureCandidate, context: BindContext) -> bool:
     row = candidate.row
     if row is None or row.kind is not None:
         return True
@@ -226,7 +226,7 @@ _CONSTANT_FILTERS = {
 
 RULES: tuple[Rule, ...] = (
     _is_supported,
-    _maintained,
+    _is_maintained,
     _extension,
     _distinct,
     _order,
@@ -260,7 +260,7 @@ def bind_measure(
     if type_.kind == "unknown" or not all(passed.values()):
         return None
     if type_.kind == "decimal" and ("OVERFLOW", "SILENT") in options:
-        type_ = _silenced(type_, candidate, context)
+        type_ = _make_nullable(type_, candidate, context)
     order, constants = resolve_order(row, candidate.order, matched)
     effective = dict(sorted((*options, *candidate.decided)))
     bound = BoundMeasure(
@@ -269,10 +269,10 @@ def bind_measure(
         row.keep_nulls and effective.get("IGNORE_NULLS") != "TRUE",
         candidate.user.key if candidate.user else "",
     )  # fmt: skip
-    return _finished(bound, candidate, matched, context)
+    return _finish(bound, candidate, matched, context)
 
 
-def _silenced(type_: Type, candidate: MeasureCandidate, context: BindContext) -> Type:
+def _make_nullable(type_: Type, candidate: MeasureCandidate, context: BindContext) -> Type:
     """Make a decimal type nullable, because a result that does not fit becomes null."""
     if not type_.nullable and candidate.measure.output_type is not None:
         context.report(
@@ -282,7 +282,7 @@ def _silenced(type_: Type, candidate: MeasureCandidate, context: BindContext) ->
     return type_.as_nullable()
 
 
-def _finished(
+def _finish(
     measure: BoundMeasure, candidate: MeasureCandidate, matched: Matched, context: BindContext
 ) -> BoundMeasure | None:
     """Complete the measure with the specifics of counts, products and ``grouping()``."""
@@ -319,7 +319,7 @@ def output_type(candidate: MeasureCandidate, types: Schema, context: BindContext
     row, measure = candidate.row, candidate.measure
     if row is None:
         return UNKNOWN
-    derived = _derived(candidate, row, types, context)
+    derived = _derive_type(candidate, row, types, context)
     declared, path = measure.output_type, f"{measure.path}.output_type"
     if UNKNOWN.kind in (derived.kind, declared.kind if declared else ""):
         return UNKNOWN
@@ -329,11 +329,11 @@ def output_type(candidate: MeasureCandidate, types: Schema, context: BindContext
     if not convertible(row.result, types, derived, declared) or not fits_decimal(declared):
         context.report(
             "OUTPUT_TYPE_NOT_SUPPORTED", path, name=candidate.name,
-            argument=listed(types) or "rows", declared=declared, derived=derived,
+            argument=list_types(types) or "rows", declared=declared, derived=derived,
         )  # fmt: skip
         return UNKNOWN
     if output_explained(candidate):
-        return _with_null(row, widened(declared, derived))
+        return _with_null(row, widen(declared, derived))
     never_null = derived.nullable and not declared.nullable
     if never_null:
         context.report("OUTPUT_NULLABILITY", path, name=candidate.name, declared=declared)
@@ -347,21 +347,21 @@ def output_type(candidate: MeasureCandidate, types: Schema, context: BindContext
             context.report(
                 "OUTPUT_TYPE_DIFFERS", path, name=candidate.name, declared=declared, derived=derived
             )
-    return _with_null(row, widened(declared, derived))
+    return _with_null(row, widen(declared, derived))
 
 
-def _derived(
+def _derive_type(
     candidate: MeasureCandidate, row: AggregateFunction, types: Schema, context: BindContext
 ) -> Type:
     if candidate.user is not None:
-        return _given(candidate, candidate.user, types, context)
+        return _derive_user_type(candidate, candidate.user, types, context)
     rule = RESULTS[row.result]
     derived = rule(types, candidate.measure.function.urn, context.profile.derivation)
     constant = candidate.matched is not None and candidate.matched.nullable_constant
     return derived.as_nullable() if constant and row.result in MIRRORING else derived
 
 
-def _given(
+def _derive_user_type(
     candidate: MeasureCandidate, user: UserMeasure, types: Schema, context: BindContext
 ) -> Type:
     """Return the type that the embedding program derives. Report exceptions of its code."""
@@ -418,7 +418,7 @@ def signature_fits(candidate: MeasureCandidate, matched: Matched, context: BindC
         _report_inexact(candidate, declared, context)
         return True
     if place != NUMBER and _means_signature(candidate) and not _holds(candidate, matched, context):
-        report_type(candidate, place, _taken(declared), context)
+        report_type(candidate, place, _describe_taken(declared), context)
         return False
     path = candidate.measure.path
     at = f"{path}.arguments" if place == NUMBER else argument_place(candidate.measure, place)
@@ -499,7 +499,7 @@ def _holds(candidate: MeasureCandidate, matched: Matched, context: BindContext) 
     return convertible(row.result, matched.types, derived, output)
 
 
-def _taken(declared: ComparableSignature) -> str:
+def _describe_taken(declared: ComparableSignature) -> str:
     if declared.standard is None:
         return f"({', '.join(declared.words)})"
-    return f"({', '.join(map(written, declared.standard.arguments))})"
+    return f"({', '.join(map(format_argument, declared.standard.arguments))})"

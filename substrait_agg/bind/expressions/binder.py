@@ -107,10 +107,10 @@ def _literal(node: model.Literal, _schema: Schema | None, context: BindContext) 
 def _field(node: model.FieldRef, schema: Schema | None, context: BindContext) -> Expr:
     type_ = context.column_type(schema, node.steps[0], node.path)
     bound = unknown() if type_ is None else Column(type_, node.steps[0])
-    return _nested(bound, node.steps[1:], node.path, context)
+    return _step_into(bound, node.steps[1:], node.path, context)
 
 
-def _nested(bound: Expr, steps: tuple[Any, ...], path: str, context: BindContext) -> Expr:
+def _step_into(bound: Expr, steps: tuple[Any, ...], path: str, context: BindContext) -> Expr:
     """Return the part of a value to which steps lead."""
     for step in steps:
         bound = _part(bound, step, path, context)
@@ -120,7 +120,7 @@ def _nested(bound: Expr, steps: tuple[Any, ...], path: str, context: BindContext
 def _part_of_expression(
     node: model.ExpressionPart, schema: Schema | None, context: BindContext
 ) -> Expr:
-    return _nested(bind_expression(node.input, schema, context), node.steps, node.path, context)
+    return _step_into(bind_expression(node.input, schema, context), node.steps, node.path, context)
 
 
 def _part(outer: Expr, step: Any, path: str, context: BindContext) -> Expr:
@@ -155,7 +155,7 @@ def _step_name(step: Any) -> str:
 
 
 def _call(node: model.ScalarCall, schema: Schema | None, context: BindContext) -> Expr:
-    if nested := _constructed(node, context):
+    if nested := _find_construction(node, context):
         return _nested_value(nested, schema, context)
     bound = tuple(
         _lambda(argument, schema, context)
@@ -166,7 +166,9 @@ def _call(node: model.ScalarCall, schema: Schema | None, context: BindContext) -
     return bind_call(node, bound, context)
 
 
-def _constructed(node: model.ScalarCall, context: BindContext) -> model.NestedExpression | None:
+def _find_construction(
+    node: model.ScalarCall, context: BindContext
+) -> model.NestedExpression | None:
     """Return the list or struct that a function of the producer makes of its arguments."""
     kind, width = context.profile.constructors.get(node.function.name, ("", 1))
     values = node.arguments[width - 1 :: width] if kind else ()
@@ -224,7 +226,7 @@ def _switch(node: model.Switch, schema: Schema | None, context: BindContext) -> 
     if is_unknown(match, *cases):
         return unknown()
     nodes = (node.match, *(case for case, _ in node.cases))
-    unified = _compared("the switch", (match, *cases), nodes, context)
+    unified = _unify_compared("the switch", (match, *cases), nodes, context)
     if unified is None:
         return unknown()
     _check_cases(node, context)
@@ -258,7 +260,7 @@ def _conditional(
 ) -> Expr:
     first = next((v.type for v in values), BOOL)
     last = Constant(first.as_nullable(), None) if otherwise is None else otherwise
-    unified = _unified((*values, last), nodes, context)
+    unified = _unify((*values, last), nodes, context)
     if unified is None:
         return unknown()
     if is_unknown(*conditions, *unified):
@@ -272,14 +274,16 @@ def _or_list(node: model.SingularOrList, schema: Schema | None, context: BindCon
     options = tuple(bind_expression(option, schema, context) for option in node.options)
     if not options:
         context.report("IN_LIST_EMPTY", node.path)
-    unified = _compared("the IN list", (value, *options), (node.value, *node.options), context)
+    unified = _unify_compared(
+        "the IN list", (value, *options), (node.value, *node.options), context
+    )
     if unified is None or is_unknown(*unified):
         return unknown()
     nullable = any(e.type.nullable for e in unified)
     return InList(BOOL.as_nullable(nullable), unified[0], unified[1:])
 
 
-def _compared(
+def _unify_compared(
     what: str,
     values: tuple[Expr, ...],
     nodes: tuple[model.Expression, ...],
@@ -287,10 +291,10 @@ def _compared(
 ) -> tuple[Expr, ...] | None:
     """Unify values that are compared. Read text literals as dates or times where needed."""
     read = read_time_texts(what, values, [node.path for node in nodes], context)
-    return None if read is None else _unified(read, nodes, context)
+    return None if read is None else _unify(read, nodes, context)
 
 
-def _unified(
+def _unify(
     values: tuple[Expr, ...], nodes: tuple[model.Expression | None, ...], context: BindContext
 ) -> tuple[Expr, ...] | None:
     """Convert the values to their common type, or report that they have none and return None.
@@ -327,7 +331,9 @@ def _first_unlike(written: list[tuple[Expr, str]]) -> str:
     return last
 
 
-def _misplaced(node: model.LambdaExpression, _schema: Schema | None, context: BindContext) -> Expr:
+def _refuse_lambda(
+    node: model.LambdaExpression, _schema: Schema | None, context: BindContext
+) -> Expr:
     """Report a lambda that is not an argument of a scalar function."""
     context.report("EXPRESSION_NOT_SUPPORTED", node.path, kind="lambda outside a call")
     return unknown()
@@ -353,7 +359,7 @@ def _parameter(node: model.ParameterRef, _schema: Schema | None, context: BindCo
     if not context.in_range(around, ordinal, node.path):
         return unknown()
     parameter = LambdaParameter(around[ordinal], node.steps_out, ordinal)
-    return _nested(parameter, node.steps[1:], node.path, context)
+    return _step_into(parameter, node.steps[1:], node.path, context)
 
 
 def _nested_value(
@@ -365,7 +371,7 @@ def _nested_value(
     children: list[Type] = []
     # All keys of a map share one type, and so do its values and the elements of a list.
     for first, step in {"struct": (), "list": ((0, 1),), "map": ((0, 2), (1, 2))}[node.kind]:
-        alike = _unified(parts[first::step], node.parts[first::step], context)
+        alike = _unify(parts[first::step], node.parts[first::step], context)
         if alike is None:
             return unknown()
         parts = _with_replaced(parts, first, step, alike)
@@ -394,7 +400,7 @@ def constant_in(expression: Expr) -> Constant | None:
 
 
 def _outer(node: model.OuterRef, _schema: Schema | None, context: BindContext) -> Expr:
-    return _nested(bind_outer_column(node, context), node.steps[1:], node.path, context)
+    return _step_into(bind_outer_column(node, context), node.steps[1:], node.path, context)
 
 
 def _subquery(node: model.Subquery, schema: Schema | None, context: BindContext) -> Expr:
@@ -406,7 +412,7 @@ def _window(node: model.WindowCall, schema: Schema | None, context: BindContext)
     return unknown() if context.bind_window is None else context.bind_window(node, schema, context)
 
 
-def _unsupported(node: model.Unsupported, schema: Schema | None, context: BindContext) -> Expr:
+def _refuse(node: model.Unsupported, schema: Schema | None, context: BindContext) -> Expr:
     context.apart.extend(node.inputs)
     for inner in node.expressions:
         bind_expression(inner, schema, context)
@@ -428,13 +434,13 @@ _BINDERS: dict[type, Callable[[Any, Schema | None, BindContext], Expr]] = {
     model.Switch: _switch,
     model.SingularOrList: _or_list,
     model.NestedExpression: _nested_value,
-    model.LambdaExpression: _misplaced,
+    model.LambdaExpression: _refuse_lambda,
     model.ParameterRef: _parameter,
     model.OuterRef: _outer,
     model.ExpressionPart: _part_of_expression,
     model.Subquery: _subquery,
     model.WindowCall: _window,
-    model.Unsupported: _unsupported,
+    model.Unsupported: _refuse,
 }
 
 

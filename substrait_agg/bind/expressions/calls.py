@@ -97,7 +97,7 @@ def bind_call(call: ScalarCall, arguments: tuple[Argument, ...], context: BindCo
         return unknown()
     check_declaration(call.function, SECTION, call.path, context)
     values = value_arguments(arguments)
-    if is_unknown(*values) or _refused(name, arguments, call, context):
+    if is_unknown(*values) or _refuse_argument(name, arguments, call, context):
         return unknown()
     if name in _PATTERNS:
         arguments = _with_escape(arguments, context.profile.like_escape)
@@ -128,7 +128,7 @@ def _scalar_name(call: ScalarCall, context: BindContext) -> str | None:
     return name
 
 
-def _refused(
+def _refuse_argument(
     name: str, arguments: tuple[Argument, ...], call: ScalarCall, context: BindContext
 ) -> bool:
     """Report a call that the standard declares but that is refused for one of its arguments."""
@@ -158,7 +158,7 @@ def _resolve(
     if read is None:
         return unknown()
     arguments = read
-    match = _choose(row, arguments) or _choose(row, _promoted(arguments))
+    match = _choose(row, arguments) or _choose(row, _promote(arguments))
     if match is None:
         texts = (", ".join(map(describe_argument, arguments)), _takes(row))
         report_faults(row, call, arguments, _fits, texts, context)
@@ -226,7 +226,7 @@ def _choose(
     row: ScalarFunction, arguments: tuple[Argument, ...]
 ) -> tuple[Overload, tuple[Expr, ...]] | None:
     for overload in row.overloads:
-        params = expanded(overload, len(arguments))
+        params = expand(overload, len(arguments))
         if params is None or not all(map(_fits, params, arguments)):
             continue
         values: tuple[Expr, ...] | None = _values(params, arguments)
@@ -310,7 +310,7 @@ def _values(params: tuple[str, ...], arguments: tuple[Argument, ...]) -> tuple[E
     return tuple(values)
 
 
-def _promoted(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
+def _promote(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
     """Promote numeric arguments of several kinds to one kind: floats win, then decimals."""
     numbers = {v.type.kind for v in value_arguments(arguments) if is_numeric(v.type)}
 
@@ -478,7 +478,7 @@ def _form(overload: Overload) -> str:
 Params = tuple[str, ...]
 
 
-def expanded(overload: Overload, count: int) -> Params | None:
+def expand(overload: Overload, count: int) -> Params | None:
     """Return the parameters of `count` arguments, or None if the overload takes another number."""
     params = overload.params
     if overload.variadic and count > len(params):
@@ -507,12 +507,12 @@ def report_faults(
     """
     type_texts, takes = texts
     forms = [
-        parameters for o in row.overloads if (parameters := expanded(o, len(arguments))) is not None
+        parameters for o in row.overloads if (parameters := expand(o, len(arguments))) is not None
     ]
     if not forms:
         context.report(
             "ARGUMENT_COUNT", f"{call.path}.scalar_function.arguments", function=row.name,
-            needed=_needed(row), count=arguments_given(len(arguments)), takes=takes,
+            needed=_describe_need(row), count=arguments_given(len(arguments)), takes=takes,
         )  # fmt: skip
         return
     position, params = _furthest(forms, arguments, fits)
@@ -552,7 +552,7 @@ def _furthest(
     return max(failures, key=lambda item: item[0])
 
 
-def _needed(row: ScalarFunction) -> str:
+def _describe_need(row: ScalarFunction) -> str:
     counts = {len(o.params) for o in row.overloads}
     return arguments_needed(min(counts), max(counts), more=any(o.variadic for o in row.overloads))
 

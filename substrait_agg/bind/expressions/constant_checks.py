@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from substrait_agg.bind.bound import Constant
 from substrait_agg.bind.context import BindContext
 from substrait_agg.functions.scalars.patterns import difference, replacement_fault
-from substrait_agg.functions.scalars.time_formats import FormatError, reading, writing
+from substrait_agg.functions.scalars.time_formats import FormatError, parse_reading, parse_writing
 from substrait_agg.plan.model import EnumArgument, ScalarCall, TypeArgument
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ Returns why the text is refused, or an empty text.
 """
 
 
-def _written(format: str, kinds: tuple[str, ...]) -> str:
-    return _fault(lambda: writing(format, kinds[0]))
+def _describe_format(format: str, kinds: tuple[str, ...]) -> str:
+    return _fault(lambda: parse_writing(format, kinds[0]))
 
 
 def _read_as(kind: str) -> Check:
     # The arguments are text, format, zone and digits. Without a zone there are three.
-    return lambda text, kinds: _fault(lambda: reading(text, kind, zoned=len(kinds) > 3))
+    return lambda text, kinds: _fault(lambda: parse_reading(text, kind, zoned=len(kinds) > 3))
 
 
 def _fault(read: Callable[[], object]) -> str:
@@ -54,7 +54,7 @@ CHECKS: Mapping[str, Mapping[int, tuple[str, Check]]] = {
     "regexp_string_split": _PATTERN,
     "regexp_replace": _REPLACE,
     "regexp_replace_first": _REPLACE,
-    "strftime": {1: ("format", _written)},
+    "strftime": {1: ("format", _describe_format)},
     "strptime_date": {1: ("format", _read_as("date"))},
     "strptime_time": {1: ("format", _read_as("precision_time"))},
     "strptime_timestamp": {1: ("format", _read_as("precision_timestamp_tz"))},

@@ -12,7 +12,7 @@ from substrait_agg.functions.signatures.derive import (
     MAX_PRECISION,
     TEXTS,
     common_type,
-    widened,
+    widen,
 )
 from substrait_agg.plan.types import INTEGER_BITS, UNSIGNED, Type
 
@@ -104,7 +104,7 @@ def unified_type(expressions: tuple[Expr, ...]) -> Type:
     """Return the type of a value that is one of the unified expressions."""
     if is_unknown(*expressions):
         return UNKNOWN
-    return reduce(widened, (e.type for e in expressions))
+    return reduce(widen, (e.type for e in expressions))
 
 
 def as_declared(call: Expr, declared: Type) -> Expr:

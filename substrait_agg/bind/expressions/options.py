@@ -31,7 +31,7 @@ def choose_options(
         path: path of the call, where the defaults of the producer are reported.
     """
     effective = {name: values[0] for name, values in honoured.items()}
-    effective |= _assumed(function, options, honoured, context, path)
+    effective |= _assume_defaults(function, options, honoured, context, path)
     set_before: dict[str, str] = {}
     for option in options:
         preference = _first_supported(function, option, honoured, context)
@@ -77,7 +77,7 @@ def _first_supported(
     return preference
 
 
-def _assumed(
+def _assume_defaults(
     function: str,
     options: tuple[OptionPreferences, ...],
     honoured: Mapping[str, tuple[str, ...]],

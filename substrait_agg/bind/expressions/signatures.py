@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from substrait_agg.bind.bound import Argument, Expr, value_arguments
-from substrait_agg.bind.context import BindContext, listed
+from substrait_agg.bind.context import BindContext, list_types
 from substrait_agg.functions.aggregates.catalogue import STANDARD_URNS
 from substrait_agg.functions.signatures.declarations import SHORT_NAMES as OF_FILES
 from substrait_agg.functions.signatures.declarations import (
@@ -105,7 +105,7 @@ def type_of_word(word: str) -> Type | None:
     return Type(min(kinds)) if len(kinds) == 1 else None
 
 
-def written(argument: SignatureArgument) -> str:
+def format_argument(argument: SignatureArgument) -> str:
     """Format a declared argument for a message.
 
     Examples: ``x: i64``, ``distribution: SAMPLE or POPULATION``.
@@ -228,7 +228,7 @@ def _sentence(text: str) -> str:
 def misfit(declared: ComparableSignature, arguments: tuple[Argument, ...]) -> int | None:
     """Return the first argument that does not match, `NUMBER` for a wrong number, None for none."""
     if declared.standard is not None:
-        words = _repeated(declared.words, declared.standard.variadic, len(arguments))
+        words = _repeat_words(declared.words, declared.standard.variadic, len(arguments))
         return _first_misfit(words, tuple(enumerate(arguments)))
     # Without a declaration it is unknown whether the last argument repeats. Some producers leave
     # out the words of enumerations.
@@ -236,7 +236,7 @@ def misfit(declared: ComparableSignature, arguments: tuple[Argument, ...]) -> in
     values = tuple((i, a) for i, a in enumerate(arguments) if not isinstance(a, EnumArgument))
     if not declared.comparable:
         return None
-    return _first_misfit(_repeated(words, 1 if words else None, len(values)), values)
+    return _first_misfit(_repeat_words(words, 1 if words else None, len(values)), values)
 
 
 def inexact(declared: ComparableSignature, arguments: tuple[Argument, ...]) -> str:
@@ -245,7 +245,7 @@ def inexact(declared: ComparableSignature, arguments: tuple[Argument, ...]) -> s
     Texts of all types, and bytes of all types, match each other's words.
     """
     variadic = 1 if declared.standard is None else declared.standard.variadic
-    words = _repeated(declared.words, variadic, len(arguments)) or ()
+    words = _repeat_words(declared.words, variadic, len(arguments)) or ()
     kinds = (
         EXACT[word]
         for word, a in zip(words, arguments, strict=False)
@@ -267,7 +267,9 @@ def derives_required(
     return declared.standard.nullability == "DECLARED_OUTPUT" and "?" not in result
 
 
-def _repeated(words: tuple[str, ...], variadic: int | None, count: int) -> tuple[str, ...] | None:
+def _repeat_words(
+    words: tuple[str, ...], variadic: int | None, count: int
+) -> tuple[str, ...] | None:
     """Return one word per argument, or None if their number does not fit."""
     if variadic is None:
         return words if count == len(words) else None
@@ -294,4 +296,4 @@ def _fits(word: str, argument: Argument) -> bool:
 
 def types_of(arguments: tuple[Argument, ...]) -> str:
     """List the types of the arguments that are expressions, for a message."""
-    return listed(tuple(v.type for v in value_arguments(arguments)))
+    return list_types(tuple(v.type for v in value_arguments(arguments)))

@@ -20,7 +20,7 @@ from substrait_agg.bind.joins.keys import is_comparable
 from substrait_agg.bind.subqueries.decorrelate import (
     Decorrelated,
     NotDecorrelatedError,
-    decorrelated,
+    decorrelate,
     has_outer,
 )
 from substrait_agg.bind.subqueries.joins import BoundSubquery
@@ -61,12 +61,12 @@ def bind_subquery(
         context.report("SUBQUERY_COLUMNS", node.path, count=len(relation.types), wanted=width)
         return unknown()
     try:
-        query = decorrelated(_without_limit(relation) if node.kind == "exists" else relation)
+        query = decorrelate(_without_limit(relation) if node.kind == "exists" else relation)
     except NotDecorrelatedError as error:
         context.report("SUBQUERY_NOT_SUPPORTED", node.path, place=str(error))
         return unknown()
     if values:
-        unified = _unified(node, values, query, context)
+        unified = _unify(node, values, query, context)
         if unified is None:
             return unknown()
         values, query = unified
@@ -77,10 +77,12 @@ def bind_subquery(
         return unknown()
     if query.for_none is not None and values:
         return _of_one_row(node, values, query, len(schema), context.added)
-    return _added(BoundSubquery(node.kind, values, query, node.path), len(schema), context.added)
+    return _add_column(
+        BoundSubquery(node.kind, values, query, node.path), len(schema), context.added
+    )
 
 
-def _added(subquery: BoundSubquery, width: int, added: list[BoundSubquery]) -> Expr:
+def _add_column(subquery: BoundSubquery, width: int, added: list[BoundSubquery]) -> Expr:
     """Return the column of a subquery, which is added to those of a relation of `width` columns."""
     added.append(subquery)
     return Column(subquery.type, width + len(added) - 1)
@@ -97,7 +99,7 @@ def _of_one_row(
     compared: list[Expr] = []
     for value, output in zip(values, query.outputs, strict=False):
         one = BoundSubquery("scalar", (), replace(query, outputs=(output,)), node.path)
-        compared.append(Call(BOOL, "equal", (value, _added(one, width, added))))
+        compared.append(Call(BOOL, "equal", (value, _add_column(one, width, added))))
     equal = conjunction(compared) or TRUE
     return equal if node.kind == "in" else Call(BOOL, "not", (equal,))
 
@@ -125,7 +127,7 @@ def _without_limit(relation: BoundRelation) -> BoundRelation:
     return relation
 
 
-def _unified(
+def _unify(
     node: model.Subquery, values: tuple[Expr, ...], query: Decorrelated, context: BindContext
 ) -> tuple[tuple[Expr, ...], Decorrelated] | None:
     """Convert the values and the columns that they are compared with to common types."""

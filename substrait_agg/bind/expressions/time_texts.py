@@ -93,7 +93,7 @@ def _read(
 
 
 def _date(text: str, target: Type) -> tuple[Type, int]:
-    match = _matched(_POINT, text, "2026-01-31")
+    match = _match(_POINT, text, "2026-01-31")
     seconds, fraction, offset = _seconds(match)
     if offset is not None or fraction or seconds % _DAY:
         raise _Invalid("it has a time of day")
@@ -101,7 +101,7 @@ def _date(text: str, target: Type) -> tuple[Type, int]:
 
 
 def _timestamp(text: str, target: Type) -> tuple[Type, int]:
-    match = _matched(_POINT, text, "2026-01-31 10:30:00")
+    match = _match(_POINT, text, "2026-01-31 10:30:00")
     seconds, fraction, offset = _seconds(match)
     if offset is not None:
         raise _Invalid("it has an offset from UTC")
@@ -109,13 +109,13 @@ def _timestamp(text: str, target: Type) -> tuple[Type, int]:
 
 
 def _instant(text: str, target: Type) -> tuple[Type, int]:
-    match = _matched(_POINT, text, "2026-01-31T10:30:00Z")
+    match = _match(_POINT, text, "2026-01-31T10:30:00Z")
     seconds, fraction, offset = _seconds(match)
     return _ticks(seconds - (offset or 0), fraction, target)
 
 
 def _time(text: str, target: Type) -> tuple[Type, int]:
-    match = _matched(_TIME, text, "10:30:00")
+    match = _match(_TIME, text, "10:30:00")
     return _ticks(_clock(match), _fraction(match), target)
 
 
@@ -127,7 +127,7 @@ _READERS: dict[str, Callable[[str, Type], tuple[Type, int]]] = {
 }
 
 
-def _matched(pattern: re.Pattern[str], text: str, example: str) -> re.Match[str]:
+def _match(pattern: re.Pattern[str], text: str, example: str) -> re.Match[str]:
     match = pattern.fullmatch(text)
     if match is None:
         raise _Invalid(f"it is not written as {example}")

@@ -267,12 +267,12 @@ def report_misplaced(root: Bound, context: BindContext) -> None:
         context.report("WINDOW_NOT_A_KEY", path, function=_function(call))
     if context.moved and not context.windows and not isinstance(root, Opaque):
         # Another reader of a shared projection may use its column in another way.
-        for path, call in _left(root):
+        for path, call in _iter_misplaced(root):
             context.report("WINDOW_NOT_A_KEY", path, function=call.function)
             return
 
 
-def _left(root: BoundRelation) -> Iterator[tuple[str, Call]]:
+def _iter_misplaced(root: BoundRelation) -> Iterator[tuple[str, Call]]:
     """Yield the windows that are not grouping expressions, with the path of their relation."""
     waiting, seen = [root], set[int]()
     while waiting:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from substrait_agg.bind.bound import BoundMeasure, Call, Expr
 from substrait_agg.bind.joins.conjunctions import TRUE, disjunction, sides_of
 from substrait_agg.bind.joins.failing import can_fail
-from substrait_agg.bind.joins.keys import shifted
+from substrait_agg.bind.joins.keys import shift_columns
 from substrait_agg.functions.aggregates.kinds import MeasureKind
 from substrait_agg.functions.aggregates.types import INTEGERS, POINTS
 from substrait_agg.functions.signatures.derive import TEXTS
@@ -117,4 +117,4 @@ def comparison_of(part: Expr, width: int) -> Comparison | None:
         return None
     if can_fail(left) or can_fail(right):
         return None
-    return Comparison(function, left, shifted(right, -width), nulls_match)
+    return Comparison(function, left, shift_columns(right, -width), nulls_match)

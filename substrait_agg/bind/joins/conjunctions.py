@@ -19,15 +19,15 @@ def conjuncts(condition: Expr | None) -> tuple[Expr, ...]:
 
 def conjunction(parts: Iterable[Expr]) -> Expr | None:
     """Join conditions with AND; None for no conditions."""
-    return _joined("and", tuple(parts))
+    return _join("and", tuple(parts))
 
 
 def disjunction(parts: Iterable[Expr]) -> Expr | None:
     """Join conditions with OR; None for no conditions."""
-    return _joined("or", tuple(parts))
+    return _join("or", tuple(parts))
 
 
-def _joined(function: str, parts: tuple[Expr, ...]) -> Expr | None:
+def _join(function: str, parts: tuple[Expr, ...]) -> Expr | None:
     if len(parts) < 2:
         return parts[0] if parts else None
     return Call(BOOL.as_nullable(any(p.type.nullable for p in parts)), function, parts)
@@ -48,24 +48,24 @@ def sides_of(expression: Expr, width: int) -> frozenset[str]:
     return frozenset("left" if c.ordinal < width else "right" for c in columns_in(expression))
 
 
-def factored(condition: Expr | None) -> tuple[Expr, ...]:
+def factor_out(condition: Expr | None) -> tuple[Expr, ...]:
     """Return the parts of a condition that are joined with AND, also those common to all of an OR.
 
     ``(a AND b) OR (a AND c)`` has the parts ``a`` and ``b OR c``. ``x = y OR (x IS NULL AND y IS
     NULL)`` is ``x IS NOT DISTINCT FROM y``.
     """
-    return tuple(dict.fromkeys(p for part in conjuncts(condition) for p in _factored(part)))
+    return tuple(dict.fromkeys(p for part in conjuncts(condition) for p in _factor_part(part)))
 
 
 EQUALITIES = {"equal": False, "is_not_distinct_from": True}
 """Comparison of a key -> whether two nulls are equal."""
 
 
-def _factored(part: Expr) -> tuple[Expr, ...]:
+def _factor_part(part: Expr) -> tuple[Expr, ...]:
     branches = disjuncts(part)
     if len(branches) < 2:
         return (part,)
-    parts = [factored(branch) for branch in branches]
+    parts = [factor_out(branch) for branch in branches]
     common = tuple(p for p in parts[0] if all(p in others for others in parts[1:]))
     rest = [[p for p in branch if p not in common] for branch in parts]
     if not common:

@@ -17,7 +17,7 @@ from substrait_agg.bind.rewrite import rewrite
 from substrait_agg.plan.types import BOOL, Type
 
 
-def joined(
+def make_join(
     kind: JoinKind,
     left: BoundRelation,
     right: BoundRelation,
@@ -74,10 +74,10 @@ def key_of(condition: Expr, width: int) -> JoinKey | None:
     one, other = sides if "left" in sides_of(sides[0], width) else reversed(sides)
     if not (one.type.same_kind(other.type) and is_comparable(one.type)):
         return None
-    return JoinKey(one, shifted(other, -width), EQUALITIES[equality.function])
+    return JoinKey(one, shift_columns(other, -width), EQUALITIES[equality.function])
 
 
-def shifted(expression: Expr, by: int) -> Expr:
+def shift_columns(expression: Expr, by: int) -> Expr:
     """Return an expression whose columns have ordinals greater by `by`."""
     return rewrite(expression, lambda column: replace(column, ordinal=column.ordinal + by))
 

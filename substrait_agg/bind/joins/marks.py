@@ -36,7 +36,7 @@ from substrait_agg.bind.joins.conjunctions import (
     disjunction,
     sides_of,
 )
-from substrait_agg.bind.joins.keys import as_condition, joined, shifted
+from substrait_agg.bind.joins.keys import as_condition, make_join, shift_columns
 from substrait_agg.bind.joins.single_rows import has_one_row, is_static
 from substrait_agg.bind.rewrite import rewrite
 from substrait_agg.plan.types import BOOL, Type
@@ -83,7 +83,7 @@ def mark_join(
         more equalities than `MOST_NULLABLE_KEYS` can be null, or one and conditions on both
         inputs that are not a single `Comparison`, none cannot, and the right input is not static.
     """
-    first = joined("mark", left, right, keys, residual, path)
+    first = make_join("mark", left, right, keys, residual, path)
     parts = conjuncts(residual)
     nullable = tuple(key for key in keys if is_nullable_key(key))
     if not nullable and not any(map(can_be_null, parts)):
@@ -128,7 +128,8 @@ class _Marked:
     def by_keys(self, exact: tuple[JoinKey, ...]) -> BoundRelation:
         """Find the rows with a null condition by the keys that cannot be null."""
         compared = (
-            _not_false(as_condition(k, k.left, shifted(k.right, self.width))) for k in self.nullable
+            _not_false(as_condition(k, k.left, shift_columns(k.right, self.width)))
+            for k in self.nullable
         )
         second = self._second(exact, (*compared, *self.parts))
         return self._project(second, Column(ALWAYS, self.width + 1))
@@ -144,9 +145,9 @@ class _Marked:
         source = self._second((key,), self.parts) if doubtful else self.first
         doubts = [Column(ALWAYS, self.width + 1)] if doubtful else []
         counted = _presence(self.right, key.right, other, self.path)
-        joined_rows = joined("inner", source, counted, (), None, self.path)
+        joined_rows = make_join("inner", source, counted, (), None, self.path)
         row_count, has_null = columns(counted.types)
-        row_count, has_null = (shifted(e, len(source.types)) for e in (row_count, has_null))
+        row_count, has_null = (shift_columns(e, len(source.types)) for e in (row_count, has_null))
         is_null = Call(ALWAYS, "is_null", (key.left,))
         alternatives = (*doubts, has_null, Call(ALWAYS, "and", (row_count, is_null)))
         any_of = disjunction(alternatives) or TRUE
@@ -167,15 +168,19 @@ class _Marked:
         for size in range(1, len(self.nullable) + doubtful):
             for equal in combinations(self.nullable, size):
                 nulls = tuple(
-                    Call(ALWAYS, "or", (_is_null(k.left), _is_null(shifted(k.right, self.width))))
+                    Call(
+                        ALWAYS,
+                        "or",
+                        (_is_null(k.left), _is_null(shift_columns(k.right, self.width))),
+                    )
                     for k in self.nullable
                     if k not in equal
                 )
                 marks.append(Column(ALWAYS, len(source.types)))
-                source = self._marked(source, equal, (*nulls, *self.parts))
+                source = self._mark(source, equal, (*nulls, *self.parts))
         counted = _presences(self.right, self.nullable, other, self.path, comparison)
-        joined_rows = joined("inner", source, counted, (), None, self.path)
-        shown = [shifted(e, len(source.types)) for e in columns(counted.types)]
+        joined_rows = make_join("inner", source, counted, (), None, self.path)
+        shown = [shift_columns(e, len(source.types)) for e in columns(counted.types)]
         subsets = _subsets(self.nullable)
         each = len(shown) // len(subsets)
         for number, nulls_right in enumerate(subsets):
@@ -193,14 +198,16 @@ class _Marked:
         """
         sides = [(part, sides_of(part, self.width)) for part in self.parts]
         own = tuple(part for part, read in sides if read == {"left"})
-        other = tuple(shifted(part, -self.width) for part, read in sides if "left" not in read)
+        other = tuple(
+            shift_columns(part, -self.width) for part, read in sides if "left" not in read
+        )
         return own, other
 
     def _second(self, keys: tuple[JoinKey, ...], parts: tuple[Expr, ...]) -> BoundRelation:
         """Join the rows with their first mark once more, for a second one."""
-        return self._marked(self.first, keys, parts)
+        return self._mark(self.first, keys, parts)
 
-    def _marked(
+    def _mark(
         self, source: BoundRelation, keys: tuple[JoinKey, ...], parts: tuple[Expr, ...]
     ) -> BoundRelation:
         """Join rows that have marks after their columns once more, for a further mark."""
@@ -211,7 +218,7 @@ class _Marked:
             return Column(column.type, column.ordinal + by)
 
         moved = tuple(rewrite(part, behind_marks) for part in parts)
-        return joined("mark", source, self.right, keys, conjunction(moved), self.path)
+        return make_join("mark", source, self.right, keys, conjunction(moved), self.path)
 
     def _project(self, relation: BoundRelation, is_null: Expr) -> BoundRelation:
         """Return the left columns and the mark, given the condition under which it is null."""

@@ -22,10 +22,10 @@ from substrait_agg.bind.joins.conjunctions import (
     disjunction,
     disjuncts,
     equality_of,
-    factored,
+    factor_out,
 )
 from substrait_agg.bind.joins.failing import can_fail
-from substrait_agg.bind.joins.keys import as_condition, is_comparable, joined, shifted
+from substrait_agg.bind.joins.keys import as_condition, is_comparable, make_join, shift_columns
 from substrait_agg.bind.rewrite import columns_in, larger_than, renumber, rewrite
 
 MAX_INPUTS = 64
@@ -100,7 +100,7 @@ class MultiJoin:
         match relation:
             case BoundFilter(input=source, condition=condition) if is_multi_join(source):
                 outputs = self.absorb(source)
-                self.require(substituted(part, outputs) for part in factored(condition))
+                self.require(substitute(part, outputs) for part in factor_out(condition))
                 return outputs
             case BoundProject(input=source, expressions=expressions) if is_multi_join(source):
                 return self._absorb_project(relation, source, expressions)
@@ -114,7 +114,7 @@ class MultiJoin:
     ) -> Exprs:
         mark = self._mark()
         outputs = self.absorb(source)
-        rewritten = tuple(substituted(e, outputs) for e in expressions)
+        rewritten = tuple(substitute(e, outputs) for e in expressions)
         if any(map(is_large, rewritten)):
             self._reset(mark)
             return self._add(relation)
@@ -127,11 +127,11 @@ class MultiJoin:
         right = self._absorb_side(join.right, [key.right for key in join.keys])
         self.spans.append(_Span(join.path, first, middle, len(self.inputs)))
         for key in join.keys:
-            sides = substituted(key.left, left), substituted(key.right, right)
+            sides = substitute(key.left, left), substitute(key.right, right)
             # A key that can fail stays a key: it is computed for the rows that the plan says.
             self.conditions.append(as_condition(key, *sides))
         outputs = (*left, *right)
-        self.require(substituted(part, outputs) for part in factored(join.residual))
+        self.require(substitute(part, outputs) for part in factor_out(join.residual))
         return outputs
 
     def _absorb_side(self, relation: BoundRelation, keys: list[Expr]) -> Exprs:
@@ -145,7 +145,7 @@ class MultiJoin:
         mark = self._mark()
         outputs = self.absorb(relation)
         several = len(self.inputs) > mark[0] + 1
-        if several and any(can_fail(substituted(key, outputs)) for key in keys):
+        if several and any(can_fail(substitute(key, outputs)) for key in keys):
             self._reset(mark)
             return self._add(relation)
         return outputs
@@ -167,7 +167,7 @@ class MultiJoin:
         start = self.width
         self.inputs.append(relation)
         self.starts.append(start)
-        return tuple(shifted(column, start) for column in columns(relation.types))
+        return tuple(shift_columns(column, start) for column in columns(relation.types))
 
     def _mark(self) -> tuple[int, int, int, int]:
         return len(self.inputs), len(self.conditions), len(self.late), len(self.spans)
@@ -179,7 +179,7 @@ class MultiJoin:
 
     # --- writing -------------------------------------------------------------------------------
 
-    def written(self, outputs: Exprs, place: Place, path: str) -> BoundRelation:
+    def write(self, outputs: Exprs, place: Place, path: str) -> BoundRelation:
         """Return the join as a chain of keyed joins, below its other conditions and a projection.
 
         Args:
@@ -189,12 +189,12 @@ class MultiJoin:
         """
         own, links, rest = self._sorted_conditions()
         inputs = [
-            place(source, tuple(shifted(c, -start) for c in own.get(at, ())))
+            place(source, tuple(shift_columns(c, -start) for c in own.get(at, ())))
             for at, (source, start) in enumerate(zip(self.inputs, self.starts, strict=True))
         ]
         chains = [*self._chains(inputs, links)]
-        chains, rest = self._linked(chains, rest)
-        chains, late = self._linked(chains, tuple(self.late))
+        chains, rest = self._link_chains(chains, rest)
+        chains, late = self._link_chains(chains, tuple(self.late))
         chain = chains[0]
         for other in chains[1:]:
             chain = chain.with_chain(other, (), self._path_between(chain, other))
@@ -219,11 +219,11 @@ class MultiJoin:
                 own.setdefault(inputs.pop(), []).append(condition)
             else:
                 rest.append(condition)
-                for at, implied in self._implied(condition):
+                for at, implied in self._iter_implied(condition):
                     own.setdefault(at, []).append(implied)
         return own, links, tuple(rest)
 
-    def _implied(self, condition: Expr) -> Iterator[tuple[int, Expr]]:
+    def _iter_implied(self, condition: Expr) -> Iterator[tuple[int, Expr]]:
         """Yield the conditions on single inputs that follow from an OR over several inputs.
 
         ``(a AND b) OR (c AND d)`` implies ``a OR c``, which removes rows of the input that ``a``
@@ -238,7 +238,7 @@ class MultiJoin:
             implied = disjunction(a for a in alternatives if a is not None)
             if implied is None or None in alternatives:
                 continue
-            if not _is_filtered(self.inputs[at], shifted(implied, -self.starts[at])):
+            if not _is_filtered(self.inputs[at], shift_columns(implied, -self.starts[at])):
                 yield at, implied
 
     def _link(self, condition: Expr) -> _Link | None:
@@ -279,7 +279,7 @@ class MultiJoin:
         width = len(inputs[at].types)
         return _Chain(inputs[at], {at}, {self.starts[at] + i: i for i in range(width)})
 
-    def _linked(self, chains: list[_Chain], conditions: Exprs) -> tuple[list[_Chain], Exprs]:
+    def _link_chains(self, chains: list[_Chain], conditions: Exprs) -> tuple[list[_Chain], Exprs]:
         """Join chains that equalities connect; return them and the conditions that are not keys."""
         rest = list(conditions)
         linked = True
@@ -287,7 +287,7 @@ class MultiJoin:
             linked = False
             for condition in rest:
                 link = self._equality(condition)
-                pair = None if link is None else _connected(chains, link)
+                pair = None if link is None else _find_chains(chains, link)
                 if link is None or pair is None:
                     continue
                 one, other = pair
@@ -345,12 +345,12 @@ class _Chain:
             for sides, null_safe in pairs
             if sides is not None
         )
-        relation = joined("inner", self.relation, other.relation, keys, None, path)
+        relation = make_join("inner", self.relation, other.relation, keys, None, path)
         moved = {column: place + width for column, place in other.places.items()}
         return _Chain(relation, self.inputs | other.inputs, {**self.places, **moved})
 
 
-def _connected(chains: list[_Chain], link: _Link) -> tuple[_Chain, _Chain] | None:
+def _find_chains(chains: list[_Chain], link: _Link) -> tuple[_Chain, _Chain] | None:
     pairs = (
         (one, other)
         for at, one in enumerate(chains)
@@ -368,7 +368,7 @@ def _is_filtered(relation: BoundRelation, condition: Expr) -> bool:
             if _alternatives(condition) in tested:
                 return True
         else:
-            condition = substituted(condition, relation.expressions)
+            condition = substitute(condition, relation.expressions)
             if is_large(condition):
                 return False
         relation = relation.input
@@ -387,7 +387,7 @@ def is_multi_join(relation: BoundRelation) -> bool:
     return isinstance(relation, BoundJoin) and relation.kind == "inner"
 
 
-def substituted(expression: Expr, outputs: Exprs) -> Expr:
+def substitute(expression: Expr, outputs: Exprs) -> Expr:
     """Replace every column by the expression that computes it."""
     return rewrite(expression, lambda column: outputs[column.ordinal])
 

@@ -13,15 +13,15 @@ from substrait_agg.bind.bound import (
     Expr,
     JoinKind,
 )
-from substrait_agg.bind.joins.conjunctions import conjunction, factored, sides_of
+from substrait_agg.bind.joins.conjunctions import conjunction, factor_out, sides_of
 from substrait_agg.bind.joins.failing import can_fail
-from substrait_agg.bind.joins.keys import joined, shifted, split_condition
+from substrait_agg.bind.joins.keys import make_join, shift_columns, split_condition
 from substrait_agg.bind.joins.multi_join import (
     Exprs,
     MultiJoin,
     is_large,
     is_multi_join,
-    substituted,
+    substitute,
 )
 from substrait_agg.bind.joins.row_numbers import (
     is_numbered,
@@ -70,11 +70,11 @@ class _Rewriter:
         """Return the normal form of a relation whose rows meet conditions that cannot fail."""
         if not conditions:
             if id(relation) not in self._made:
-                self._made[id(relation)] = self._placed(relation, ())
+                self._made[id(relation)] = self._place(relation, ())
             return self._made[id(relation)]
-        return self._placed(relation, conditions)
+        return self._place(relation, conditions)
 
-    def _placed(self, relation: BoundRelation, conditions: Exprs) -> BoundRelation:
+    def _place(self, relation: BoundRelation, conditions: Exprs) -> BoundRelation:
         if not self._takes_conditions(relation):
             return self._below(relation, conditions)
         match relation:
@@ -106,49 +106,49 @@ class _Rewriter:
         if any(new is not old for new, old in zip(rewritten, inputs, strict=True)):
             relation = with_inputs(relation, rewritten)
         if isinstance(relation, BoundFetch):
-            relation = merged(relation)
-        return filtered(relation, conditions, relation.path)
+            relation = merge_fetches(relation)
+        return filter_rows(relation, conditions, relation.path)
 
     def _filter(self, relation: BoundFilter, conditions: Exprs) -> BoundRelation:
         if is_multi_join(relation):
             return self._inner(relation, conditions)
-        parts = factored(relation.condition)
+        parts = factor_out(relation.condition)
         source = relation.input
         safe = tuple(p for p in parts if not can_fail(p) or limits_numbers(source, p))
         late = tuple(part for part in parts if part not in safe)
-        return filtered(self.place(source, (*safe, *conditions)), late, relation.path)
+        return filter_rows(self.place(source, (*safe, *conditions)), late, relation.path)
 
     def _project(self, relation: BoundProject, conditions: Exprs) -> BoundRelation:
         if is_multi_join(relation):
             join = MultiJoin()
             outputs = join.absorb(relation)
             if not (len(join.inputs) == 1 and join.inputs[0] is relation):
-                return self._written(join, outputs, relation, conditions)
-        below, above = _moved(conditions, relation.expressions, relation.input)
+                return self._write(join, outputs, relation, conditions)
+        below, above = _move_conditions(conditions, relation.expressions, relation.input)
         source = self.place(relation.input, below)
         project = relation if source is relation.input else replace(relation, input=source)
-        return filtered(project, above, relation.path)
+        return filter_rows(project, above, relation.path)
 
     def _inner(self, relation: BoundRelation, conditions: Exprs) -> BoundRelation:
         join = MultiJoin()
-        return self._written(join, join.absorb(relation), relation, conditions)
+        return self._write(join, join.absorb(relation), relation, conditions)
 
-    def _written(
+    def _write(
         self, join: MultiJoin, outputs: Exprs, relation: BoundRelation, conditions: Exprs
     ) -> BoundRelation:
         """Write the multi-way join that a relation is."""
-        below, above = _moved(conditions, outputs)
+        below, above = _move_conditions(conditions, outputs)
         join.require(below)
-        return filtered(join.written(outputs, self.place, relation.path), above, relation.path)
+        return filter_rows(join.write(outputs, self.place, relation.path), above, relation.path)
 
     def _other_join(self, join: BoundJoin, conditions: Exprs) -> BoundRelation:
         width, kind = len(join.left.types), join.kind
-        keys, rest = split_condition(conjunction(factored(join.residual)), width)
+        keys, rest = split_condition(conjunction(factor_out(join.residual)), width)
         left: list[Expr] = []
         right: list[Expr] = []
         residual: list[Expr] = []
         above: list[Expr] = []
-        for part in factored(rest):
+        for part in factor_out(rest):
             side = _only_side(part, width)
             if side not in FILTERED_SIDES[kind] or can_fail(part):
                 residual.append(part)
@@ -157,18 +157,18 @@ class _Rewriter:
         for condition in conditions:
             own = all(c.ordinal < width for c in columns_in(condition))
             (left if own and kind in KEEPS_LEFT else above).append(condition)
-        rewritten = joined(
+        rewritten = make_join(
             kind,
             self.place(join.left, tuple(left)),
-            self.place(join.right, tuple(shifted(part, -width) for part in right)),
+            self.place(join.right, tuple(shift_columns(part, -width) for part in right)),
             (*join.keys, *keys),
             conjunction(residual),
             join.path,
         )
-        return filtered(rewritten, tuple(above), join.path)
+        return filter_rows(rewritten, tuple(above), join.path)
 
 
-def _moved(
+def _move_conditions(
     conditions: Exprs, outputs: Exprs, source: BoundRelation | None = None
 ) -> tuple[Exprs, Exprs]:
     """Move conditions below a projection; return them, and those that are large or could fail.
@@ -181,7 +181,7 @@ def _moved(
     below: list[Expr] = []
     above: list[Expr] = []
     for condition in conditions:
-        moved = substituted(condition, outputs)
+        moved = substitute(condition, outputs)
         if is_large(moved) or (can_fail(moved) and not _limits_numbers(source, moved)):
             above.append(condition)
         else:
@@ -199,13 +199,13 @@ def _only_side(part: Expr, width: int) -> str:
     return next(iter(sides)) if len(sides) == 1 else ""
 
 
-def filtered(relation: BoundRelation, conditions: Exprs, path: str) -> BoundRelation:
+def filter_rows(relation: BoundRelation, conditions: Exprs, path: str) -> BoundRelation:
     """Return the rows of a relation that meet the conditions."""
     condition = conjunction(dict.fromkeys(conditions))
     return relation if condition is None else BoundFilter(relation, condition, relation.types, path)
 
 
-def merged(fetch: BoundFetch) -> BoundFetch:
+def merge_fetches(fetch: BoundFetch) -> BoundFetch:
     """Return two nested fetches in the same order as one."""
     inner = fetch.input
     if not isinstance(inner, BoundFetch) or inner.sorts != fetch.sorts:

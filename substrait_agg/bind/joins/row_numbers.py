@@ -20,7 +20,7 @@ from substrait_agg.bind.bound import (
     Expr,
     InList,
 )
-from substrait_agg.bind.joins.multi_join import is_large, substituted
+from substrait_agg.bind.joins.multi_join import is_large, substitute
 from substrait_agg.plan.types import INTEGER_BITS, Type
 
 Exprs = tuple[Expr, ...]
@@ -54,7 +54,7 @@ def with_numbers_limited(relation: BoundRelation, conditions: Exprs) -> tuple[Bo
     """
     match relation:
         case BoundFetch(numbered=True):
-            return _limited(relation, conditions)
+            return _limit(relation, conditions)
         case BoundWindowValues() if is_numbered(relation):
             return _with_last(relation, conditions), conditions
     return relation, conditions
@@ -71,7 +71,7 @@ def limits_numbers(relation: BoundRelation, condition: Expr) -> bool:
             case BoundFilter(input=source):
                 relation = source
             case BoundProject(input=source, expressions=outputs):
-                relation, condition = source, substituted(condition, outputs)
+                relation, condition = source, substitute(condition, outputs)
                 if is_large(condition):
                     return False
             case _:
@@ -79,7 +79,7 @@ def limits_numbers(relation: BoundRelation, condition: Expr) -> bool:
     return _numbers(condition, len(relation.types) - 1) != (ALL_NUMBERS, False)
 
 
-def _limited(fetch: BoundFetch, conditions: Exprs) -> tuple[BoundFetch, Exprs]:
+def _limit(fetch: BoundFetch, conditions: Exprs) -> tuple[BoundFetch, Exprs]:
     number, start, stop = len(fetch.types) - 1, fetch.offset, _stop(fetch)
     rest = []
     for condition in conditions:
@@ -115,19 +115,19 @@ def _numbers(condition: Expr, ordinal: int) -> tuple[_Range, bool]:
     """
     match condition:
         case InList(value=value, options=options):
-            added = _added(value, ordinal)
+            added = _find_addend(value, ordinal)
             limits = [_number(option) for option in options]
             numbers = [limit for limit in limits if limit is not None]
             if added is not None and numbers and len(numbers) == len(limits):
                 return (ceil(min(numbers) - added), floor(max(numbers) - added)), False
         case Call(function="between", arguments=(value, low, high)):
-            added, least, greatest = _added(value, ordinal), _number(low), _number(high)
+            added, least, greatest = _find_addend(value, ordinal), _number(low), _number(high)
             if added is not None and least is not None and greatest is not None:
                 return (ceil(least - added), floor(greatest - added)), True
         case Call(function=function, arguments=(left, right)) if function in _TURNED:
             if _number(right) is None:
                 function, left, right = _TURNED[function], right, left
-            added, limit = _added(left, ordinal), _number(right)
+            added, limit = _find_addend(left, ordinal), _number(right)
             if added is not None and limit is not None:
                 return _COMPARED[function](limit - added), True
     return ALL_NUMBERS, False
@@ -148,7 +148,7 @@ def _is_exact(type_: Type) -> bool:
     return type_.kind in INTEGER_BITS or type_.kind == "decimal"
 
 
-def _added(expression: Expr, ordinal: int) -> int | None:
+def _find_addend(expression: Expr, ordinal: int) -> int | None:
     """Return the integer that an expression adds to the column; None for other expressions.
 
     Casts to exact types keep the value, or fail. Those that give null instead are other expressions.
@@ -157,11 +157,11 @@ def _added(expression: Expr, ordinal: int) -> int | None:
         case Column(ordinal=column):
             return 0 if column == ordinal else None
         case Conversion(input=value, type=type_, null_on_failure=False) if _is_exact(type_):
-            return _added(value, ordinal)
+            return _find_addend(value, ordinal)
         case Call(function="add" | "subtract", arguments=(left, right), type=type_):
             if expression.function == "add" and _number(left) is not None:
                 left, right = right, left
-            added, number = _added(left, ordinal), _number(right)
+            added, number = _find_addend(left, ordinal), _number(right)
             # A sum of a narrower type may wrap around, or fail for numbers that are not large.
             fails = ("OVERFLOW", "ERROR") in expression.options
             wide = type_.kind in ("i64", "decimal") or (type_.kind == "i32" and fails)

@@ -29,7 +29,7 @@ from substrait_agg.bind.plan.fetch import (
     Ordered,
     OrderKey,
     RelationOrder,
-    projected,
+    project_order,
     with_hidden_keys,
 )
 from substrait_agg.bind.plan.fingerprint import Names, fingerprint
@@ -130,7 +130,7 @@ def _try(plan: DecodedPlan, context: BindContext) -> _Trial:
 
 
 def _read_as(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
-    bound: BoundPlan | None = deep_call(_bound, plan, context)
+    bound: BoundPlan | None = deep_call(_bind_plan, plan, context)
     return bound
 
 
@@ -146,7 +146,7 @@ def _release(plan: DecodedPlan) -> str:
     return ".".join(map(str, plan.version))
 
 
-def _bound(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
+def _bind_plan(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
     try:
         return _bind(plan, context)
     except PlanLimitExceeded as limit:
@@ -216,7 +216,7 @@ def _without_index(ordered: Ordered, names: int, path: str, context: BindContext
         return ordered
     context.report("GROUPING_INDEX_NOT_NAMED", path)
     values = [e for o, e in enumerate(columns(root.types)) if o not in index]
-    return projected(ordered, tuple(values), root.path)
+    return project_order(ordered, tuple(values), root.path)
 
 
 def _sorts(order: RelationOrder | None, context: BindContext) -> tuple[SortKey, ...]:

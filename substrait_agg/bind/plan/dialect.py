@@ -137,10 +137,10 @@ def type_of(expression: str) -> Type | None:
         kind = word[2:]
         unsigned = kind in UNSIGNED
         return Type(kind, nullable) if unsigned else Type("user_defined", nullable, name=kind)
-    return _parametrised(_KINDS.get(word, word), nullable, match["inside"] or "")
+    return _parse_parameters(_KINDS.get(word, word), nullable, match["inside"] or "")
 
 
-def _parametrised(kind: str, nullable: bool, inside: str) -> Type | None:
+def _parse_parameters(kind: str, nullable: bool, inside: str) -> Type | None:
     if kind == "list":
         element = type_of(inside)
         return None if element is None else Type(kind, nullable, children=(element,))
@@ -171,7 +171,7 @@ def support_of(signature: Signature, *, aggregate: bool) -> Support:
     accepted: list[tuple[str, ...]] = []
     defaults: dict[str, str] = {}
     for words in product(*choices):
-        problems, settled = _bound(signature, words, (), aggregate)
+        problems, settled = _check_call(signature, words, (), aggregate)
         if problems:
             refused.append(problems)
         else:
@@ -198,14 +198,16 @@ def _options(
         accepted = [
             value
             for value in values
-            if not _bound(signature, words, (OptionPreferences(name, (value,), ""),), aggregate)[0]
+            if not _check_call(
+                signature, words, (OptionPreferences(name, (value,), ""),), aggregate
+            )[0]
         ]
         if accepted:
             default = defaults.get(name.upper())
             yield name, tuple(sorted(accepted, key=lambda value: value != default))
 
 
-def _bound(
+def _check_call(
     signature: Signature,
     words: tuple[str, ...],
     options: tuple[OptionPreferences, ...],
@@ -452,7 +454,7 @@ def _key(support: Support) -> tuple[str, str]:
 def _function(key: tuple[str, str], group: tuple[Support, ...], metadata: Any) -> Entry:
     source, name = key
     entry: Entry = {"source": source, "name": name}
-    said = {**_accepted(group), **metadata(name.lower())}
+    said = {**_describe_accepted(group), **metadata(name.lower())}
     if said:
         entry["metadata"] = said
     entry["supported_impls"] = [_arguments(s.signature) for s in group]
@@ -467,7 +469,7 @@ def _arguments(signature: Signature) -> str:
     return signature.signature.partition(":")[2]
 
 
-def _accepted(group: tuple[Support, ...]) -> Entry:
+def _describe_accepted(group: tuple[Support, ...]) -> Entry:
     """Return accepted values of options and enumeration arguments per set of implementations."""
     said: Entry = {}
     for what in ("options", "words"):

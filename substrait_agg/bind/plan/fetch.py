@@ -85,7 +85,7 @@ def order_key(field: model.SortField, bound: Expr) -> OrderKey:
     return OrderKey(field, None, NOT_IN_OUTPUT, bound)
 
 
-def projected(ordered: Ordered, expressions: tuple[Expr, ...], path: str) -> Ordered:
+def project_order(ordered: Ordered, expressions: tuple[Expr, ...], path: str) -> Ordered:
     """Project the relation to `expressions`, and update the ordinals of its sort keys."""
     if isinstance(ordered.relation, Opaque):
         return ordered
@@ -100,11 +100,11 @@ def projected(ordered: Ordered, expressions: tuple[Expr, ...], path: str) -> Ord
         return Ordered(project, below=ordered)
     # A column of unknown type may be the intended key.
     problem = "" if is_unknown(*expressions) else NOT_IN_OUTPUT
-    keys = tuple(_moved(key, places, problem) for key in ordered.order.keys)
+    keys = tuple(_move_key(key, places, problem) for key in ordered.order.keys)
     return Ordered(project, replace(ordered.order, keys=keys), ordered)
 
 
-def _moved(key: OrderKey, places: dict[int, int], problem: str) -> OrderKey:
+def _move_key(key: OrderKey, places: dict[int, int], problem: str) -> OrderKey:
     expression = key.expression
     if expression is not None:
         readable = all(c.ordinal in places for c in columns_in(expression))
@@ -150,7 +150,7 @@ def _hidden_value(below: Ordered, key: OrderKey) -> Expr | None:
     return next((k.expression for k in keys if k.field is key.field), None)
 
 
-def used(order: RelationOrder | None) -> RelationOrder | None:
+def used_order(order: RelationOrder | None) -> RelationOrder | None:
     """Return an order by which a fetch has chosen rows."""
     return None if order is None else replace(order, used=True)
 
@@ -187,12 +187,12 @@ def bind_fetch(node: model.FetchRel, ordered: Ordered, context: BindContext) -> 
     if isinstance(ordered.relation, Opaque):
         return ordered
     if len(context.problems.errors) > before:
-        return Ordered(ordered.relation, used(ordered.order))
+        return Ordered(ordered.relation, used_order(ordered.order))
     if count is None and not offset:
         return ordered
     if not _sorts(ordered):
         _report_no_order(node, ordered, context)
-    return _fetched(ordered, (offset or 0, count), node.path, context)
+    return _fetch(ordered, (offset or 0, count), node.path, context)
 
 
 def _check_message(node: model.FetchRel, context: BindContext) -> None:
@@ -215,7 +215,7 @@ def _report_no_order(node: model.FetchRel, ordered: Ordered, context: BindContex
 # --- order -------------------------------------------------------------------------------------
 
 
-def _fetched(ordered: Ordered, window: Window, path: str, context: BindContext) -> Ordered:
+def _fetch(ordered: Ordered, window: Window, path: str, context: BindContext) -> Ordered:
     """Return the rows of a window of the order."""
     relation, order, below = ordered.relation, ordered.order, ordered.below
     if isinstance(relation, Opaque):
@@ -224,8 +224,8 @@ def _fetched(ordered: Ordered, window: Window, path: str, context: BindContext) 
     lost = [key for key in keys if key.expression is None]
     if lost and below is not None and isinstance(relation, BoundProject):
         # A projection keeps rows and their order, so the fetch can read what is below it.
-        return projected(
-            _fetched(below, window, path, context), relation.expressions, relation.path
+        return project_order(
+            _fetch(below, window, path, context), relation.expressions, relation.path
         )
     for key in lost:
         if key.problem:
@@ -233,7 +233,7 @@ def _fetched(ordered: Ordered, window: Window, path: str, context: BindContext) 
     for key in keys:
         _check_key(key, context)
     fetch = BoundFetch(relation, _sorts(ordered), *window, relation.types, path)
-    return Ordered(fetch, used(order))
+    return Ordered(fetch, used_order(order))
 
 
 def _check_key(key: OrderKey, context: BindContext) -> None:
@@ -282,7 +282,7 @@ def _amount(
         context.report("FETCH_NOT_CONSTANT", place, name=name)
         return default
     try:
-        value = _folded(bound)
+        value = _fold(bound)
     except OverflowError:
         context.report("FETCH_NOT_CONSTANT", place, name=name)
         return default
@@ -309,23 +309,23 @@ def _is_constant(expression: Expr) -> bool:
             return False
 
 
-def _folded(expression: Expr) -> int | None:
+def _fold(expression: Expr) -> int | None:
     """Compute a constant expression; None for null."""
     match expression:
         case Constant(value=value):
             return None if value is None else int(value)
         case Conversion(input=inner):
-            return _fitting(_folded(inner), expression)
+            return _check_range(_fold(inner), expression)
         case Call(function=function, arguments=(first, second)):
-            left, right = _folded(first), _folded(second)
+            left, right = _fold(first), _fold(second)
             if left is None or right is None:
                 return None
-            return _fitting(_ARITHMETIC[function](left, right), expression)
+            return _check_range(_ARITHMETIC[function](left, right), expression)
         case _:
             raise OverflowError
 
 
-def _fitting(value: int | None, expression: Expr) -> int | None:
+def _check_range(value: int | None, expression: Expr) -> int | None:
     kind = expression.type.kind
     signed = not kind.startswith("u")
     bits = INTEGER_BITS[kind]

@@ -19,7 +19,7 @@ from substrait_agg.bind.expressions.binder import bind_condition, bind_expressio
 from substrait_agg.bind.expressions.conversions import unify
 from substrait_agg.bind.expressions.function_names import check_declared
 from substrait_agg.bind.joins.conjunctions import EQUALITIES, conjunction, conjuncts
-from substrait_agg.bind.joins.keys import is_comparable, joined, split_condition
+from substrait_agg.bind.joins.keys import is_comparable, make_join, split_condition
 from substrait_agg.bind.joins.marks import can_be_null, is_nullable_key, mark_join
 from substrait_agg.bind.joins.null_aware import is_null_aware, null_aware_join
 from substrait_agg.bind.rewrite import renumber
@@ -62,8 +62,8 @@ def bind_join(node: model.JoinRel, left: Bound, right: Bound, context: BindConte
     kind_of_join, swapped = kind
     _check_nulls(node, kind_of_join, (*keys, *equalities), residual, context)
     if swapped:
-        return _swapped(node, kind_of_join, left, right, (*keys, *equalities), residual, context)
-    return _joined(node, kind_of_join, left, right, (*keys, *equalities), residual, context)
+        return _swap(node, kind_of_join, left, right, (*keys, *equalities), residual, context)
+    return _join(node, kind_of_join, left, right, (*keys, *equalities), residual, context)
 
 
 # --- parts -------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def _check_nulls(
         context.report("JOIN_NOT_IN_SAME", node.path, producer=context.profile.name)
 
 
-def _joined(
+def _join(
     node: model.JoinRel,
     kind: JoinKind,
     left: BoundRelation,
@@ -179,15 +179,15 @@ def _joined(
     if aware is not None:
         return aware
     if kind != "mark" or context.profile.marks_are_required:
-        return joined(kind, left, right, keys, residual, node.path)
+        return make_join(kind, left, right, keys, residual, node.path)
     mark = mark_join(left, right, keys, residual, node.path, static)
     if mark is None:
         context.report("JOIN_MARK_NULLABLE", node.path)
-        return joined(kind, left, right, keys, residual, node.path)
+        return make_join(kind, left, right, keys, residual, node.path)
     return mark
 
 
-def _swapped(
+def _swap(
     node: model.JoinRel,
     kind: JoinKind,
     left: BoundRelation,
@@ -201,7 +201,7 @@ def _swapped(
     places = {o: o + other if o < width else o - width for o in range(width + other)}
     turned = tuple(replace(key, left=key.right, right=key.left) for key in keys)
     moved = None if residual is None else renumber(residual, places)
-    join = _joined(node, kind, right, left, turned, moved, context)
+    join = _join(node, kind, right, left, turned, moved, context)
     if kind in ("semi", "anti", "mark"):
         return join
     every = columns(join.types)

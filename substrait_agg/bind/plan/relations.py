@@ -30,7 +30,7 @@ from substrait_agg.bind.context import (
     columns,
     is_keyable,
     is_unknown,
-    listed,
+    list_types,
     schema_of,
     unknown,
 )
@@ -49,7 +49,7 @@ from substrait_agg.bind.plan.fetch import (
     bind_fetch,
     drop_order,
     order_key,
-    projected,
+    project_order,
 )
 from substrait_agg.bind.plan.grouping_index import keys_by_column
 from substrait_agg.bind.plan.joins import bind_join, check_post_filter
@@ -60,7 +60,7 @@ from substrait_agg.bind.readings import repeats_key
 from substrait_agg.bind.rewrite import renumber
 from substrait_agg.bind.subqueries.decorrelate import NotDecorrelatedError
 from substrait_agg.bind.subqueries.joins import BoundSubquery, SubqueryJoins
-from substrait_agg.functions.signatures.derive import widened
+from substrait_agg.functions.signatures.derive import widen
 from substrait_agg.plan import model
 from substrait_agg.plan.types import Type, names_by_column, names_width
 from substrait_agg.problems import Problems
@@ -108,10 +108,10 @@ def _emit(
     types = schema_of(ordered.relation)
     if emit is None or types is None:
         return ordered
-    return projected(ordered, _mapped(columns(types), emit, path, context), path)
+    return project_order(ordered, _map_output(columns(types), emit, path, context), path)
 
 
-def _mapped(
+def _map_output(
     expressions: tuple[Expr, ...], emit: tuple[int, ...], path: str, context: BindContext
 ) -> tuple[Expr, ...]:
     """Return the expressions that the output mapping of the relation at `path` selects."""
@@ -166,8 +166,8 @@ def _read(node: model.ReadRel, context: BindContext) -> Ordered:
     ordered = Ordered(_source(node, context))
     _check_best_effort(node, ordered.relation, context)
     if node.filter is not None:
-        ordered = _filtered(ordered, node.filter, node.path, context)
-    return _emit(_masked(ordered, node, context), node.emit, node.path, context)
+        ordered = _filter_rows(ordered, node.filter, node.path, context)
+    return _emit(_mask(ordered, node, context), node.emit, node.path, context)
 
 
 def _check_best_effort(node: model.ReadRel, source: Bound, context: BindContext) -> None:
@@ -202,14 +202,14 @@ def _source(node: model.ReadRel, context: BindContext) -> Bound:
     return BoundRows(node.types, (), node.path)
 
 
-def _masked(ordered: Ordered, node: model.ReadRel, context: BindContext) -> Ordered:
+def _mask(ordered: Ordered, node: model.ReadRel, context: BindContext) -> Ordered:
     """Apply the projection mask of the read."""
     types = schema_of(ordered.relation)
     if node.projection is None or types is None:
         return ordered
     path = f"{node.path}.projection.select.struct_items"
     selected = _pick(columns(types), node.projection, "the projection mask", path, context)
-    return projected(ordered, selected, f"{node.path}.projection")
+    return project_order(ordered, selected, f"{node.path}.projection")
 
 
 def _limited_types(node: model.ReadRel, context: BindContext) -> Schema:
@@ -230,11 +230,11 @@ def _limited_types(node: model.ReadRel, context: BindContext) -> Schema:
 
 def _filter(node: model.FilterRel, context: BindContext) -> Ordered:
     source = bind_relation(node.input, context)
-    ordered = _filtered(source, node.condition, node.path, context)
+    ordered = _filter_rows(source, node.condition, node.path, context)
     return _emit(ordered, node.emit, node.path, context)
 
 
-def _filtered(
+def _filter_rows(
     ordered: Ordered, condition: model.Expression, path: str, context: BindContext
 ) -> Ordered:
     source = ordered.relation
@@ -257,7 +257,7 @@ def _filtered(
         return Ordered(BoundFilter(source, bound, source.types, path), ordered.order)
     try:
         joins = SubqueryJoins(source, subqueries)
-        return Ordered(joins.filtered(bound, path), ordered.order)
+        return Ordered(joins.filter_rows(bound, path), ordered.order)
     except NotDecorrelatedError as error:
         context.report("SUBQUERY_NOT_SUPPORTED", condition.path, place=str(error))
         return Ordered(Opaque(path))
@@ -268,28 +268,28 @@ def _project(node: model.ProjectRel, context: BindContext) -> Ordered:
     types = schema_of(source.relation)
     if not node.expressions:
         context.report("PROJECT_EXPRESSIONS_MISSING", node.path)
-    bound = _computed(node.expressions, source, node.path, context)
+    bound = _bind_expressions(node.expressions, source, node.path, context)
     if types is None or bound is None:
         return source if types is None else Ordered(Opaque(node.path))
     source, expressions = bound
     if node.emit is None and context.reading.project_replaces:
         producer = context.profile.name
         context.report("PROJECT_REPLACES_COLUMNS", node.path, producer=producer)
-        return projected(source, expressions, node.path)
-    return _extended(source, types, expressions, node, context)
+        return project_order(source, expressions, node.path)
+    return _extend(source, types, expressions, node, context)
 
 
 def _window(node: model.WindowRel, context: BindContext) -> Ordered:
     source = bind_relation(node.input, context)
     types = schema_of(source.relation)
-    bound = _computed(node.functions, source, node.path, context)
+    bound = _bind_expressions(node.functions, source, node.path, context)
     if types is None or bound is None:
         return source if types is None else Ordered(Opaque(node.path))
     source, values = bound
-    return _extended(source, types, values, node, context)
+    return _extend(source, types, values, node, context)
 
 
-def _extended(
+def _extend(
     source: Ordered,
     types: Schema,
     expressions: tuple[Expr, ...],
@@ -299,11 +299,11 @@ def _extended(
     """Return the columns of the input, then those of the expressions, or those that are emitted."""
     output = (*columns(types), *expressions)
     if node.emit is not None:
-        output = _mapped(output, node.emit, node.path, context)
-    return projected(source, output, node.path)
+        output = _map_output(output, node.emit, node.path, context)
+    return project_order(source, output, node.path)
 
 
-def _computed(
+def _bind_expressions(
     written: tuple[model.Expression, ...], source: Ordered, path: str, context: BindContext
 ) -> tuple[Ordered, tuple[Expr, ...]] | None:
     """Bind expressions over a relation.
@@ -380,7 +380,7 @@ def _same_columns(
     for position in differ:
         context.report(
             "UNION_TYPES_DIFFER", f"{node.path}.inputs[{position}]",
-            input=position, other=listed(inputs[position].types), first=listed(first),
+            input=position, other=list_types(inputs[position].types), first=list_types(first),
         )  # fmt: skip
     return not differ
 
@@ -398,8 +398,8 @@ def _of_all(column: _Column) -> Type:
 
 
 _OUTPUT_TYPES: Mapping[model.SetOperationKind, Callable[[_Column], Type]] = {
-    "union_all": partial(reduce, widened),
-    "union_distinct": partial(reduce, widened),
+    "union_all": partial(reduce, widen),
+    "union_distinct": partial(reduce, widen),
     "minus_primary": _of_primary,
     "minus_primary_all": _of_primary,
     "minus_multiset": _of_primary,
@@ -422,11 +422,11 @@ def _same(left: Type, right: Type) -> bool:
 
 def _sort(node: model.SortRel, context: BindContext) -> Ordered:
     source = drop_order(bind_relation(node.input, context), context)
-    ordered = _sorted(source, node.sorts, node.path, context)
+    ordered = _sort_rows(source, node.sorts, node.path, context)
     return _emit(ordered, node.emit, node.path, context)
 
 
-def _sorted(
+def _sort_rows(
     source: Bound, sorts: tuple[model.SortField, ...], path: str, context: BindContext
 ) -> Ordered:
     """Return the relation in the order of the sort fields of the message at `path`."""
@@ -466,14 +466,14 @@ def _join(node: model.JoinRel, context: BindContext) -> Ordered:
     ordered = Ordered(bind_join(node, left, right, context))
     if node.post_filter is not None:
         check_post_filter(node, context)
-        ordered = _filtered(ordered, node.post_filter, node.path, context)
+        ordered = _filter_rows(ordered, node.post_filter, node.path, context)
     return _emit(ordered, node.emit, node.path, context)
 
 
 def _fetch(node: model.FetchRel, context: BindContext) -> Ordered:
     ordered = bind_relation(node.input, context)
     if node.form == "top_n":
-        ordered = _sorted(drop_order(ordered, context), node.sorts, node.path, context)
+        ordered = _sort_rows(drop_order(ordered, context), node.sorts, node.path, context)
     ordered = bind_fetch(node, ordered, context)
     return _emit(ordered, node.emit, node.path, context)
 
@@ -482,11 +482,11 @@ def _aggregate(node: model.AggregateRel, context: BindContext) -> Ordered:
     source = drop_order(bind_relation(node.input, context), context)
     if context.reading.keys_repeated and repeats_key(node):
         node = with_repeated_keys(node, context)
-    ordered = _renumbered(node, Ordered(bind_aggregate(node, source, context)), context)
+    ordered = _renumber(node, Ordered(bind_aggregate(node, source, context)), context)
     return _emit(ordered, node.emit, node.path, context)
 
 
-def _renumbered(node: model.AggregateRel, ordered: Ordered, context: BindContext) -> Ordered:
+def _renumber(node: model.AggregateRel, ordered: Ordered, context: BindContext) -> Ordered:
     """Reorder the columns of the aggregate if the plan numbers them against the specification."""
     types = schema_of(ordered.relation)
     if types is None or len(node.groupings) < 2:
@@ -505,10 +505,10 @@ def _renumbered(node: model.AggregateRel, ordered: Ordered, context: BindContext
     if uncounted:
         del output[width:]
         context.report("GROUPING_INDEX_NOT_COUNTED", node.path, count=width)
-    return projected(ordered, tuple(output), node.path) if uncounted or order else ordered
+    return project_order(ordered, tuple(output), node.path) if uncounted or order else ordered
 
 
-def _unsupported(node: model.Unsupported, context: BindContext) -> Ordered:
+def _refuse(node: model.Unsupported, context: BindContext) -> Ordered:
     for inner in node.inputs:
         bind_relation(inner, context)
     for expression in node.expressions:
@@ -531,7 +531,7 @@ _BINDERS: dict[type, Callable[[Any, BindContext], Ordered]] = {
     model.JoinRel: _join,
     model.FetchRel: _fetch,
     model.WindowRel: _window,
-    model.Unsupported: _unsupported,
+    model.Unsupported: _refuse,
 }
 
 

@@ -105,7 +105,7 @@ def bound_views(
                 columns_read(read, plans[view_name(read)], name)
     placed = {name: deep_call(_with_paths, plan, name) for name, plan in plans.items()}
     return BoundViews(
-        tuple(BoundView(name, placed[name], name not in temporary) for name in _ordered(below))
+        tuple(BoundView(name, placed[name], name not in temporary) for name in _order(below))
     )
 
 
@@ -113,17 +113,17 @@ def _with_paths(plan: BoundPlan, view: str) -> BoundPlan:
     """Return a plan whose paths begin with the name of its view. Shared relations stay shared."""
     copies: dict[int, BoundRelation] = {}
 
-    def placed(relation: BoundRelation) -> BoundRelation:
+    def place(relation: BoundRelation) -> BoundRelation:
         """Return the copy of a relation with new paths."""
         if id(relation) not in copies:
-            moved = with_inputs(relation, tuple(map(placed, inputs_of(relation))))
+            moved = with_inputs(relation, tuple(map(place, inputs_of(relation))))
             if isinstance(moved, BoundAggregate):
                 measures = (replace(m, path=f"{view}: {m.path}") for m in moved.measures)
                 moved = replace(moved, measures=tuple(measures))
             copies[id(relation)] = replace(moved, path=f"{view}: {relation.path}")
         return copies[id(relation)]
 
-    return replace(plan, root=placed(plan.root))
+    return replace(plan, root=place(plan.root))
 
 
 def _check_names(
@@ -151,7 +151,7 @@ def _check_names(
         )
 
 
-def _ordered(below: Mapping[str, list[str]]) -> tuple[str, ...]:
+def _order(below: Mapping[str, list[str]]) -> tuple[str, ...]:
     try:
         return tuple(TopologicalSorter(below).static_order())
     except CycleError as error:
@@ -178,14 +178,14 @@ def columns_read(read: BoundRead, plan: BoundPlan, reader: str = "") -> tuple[in
         actual = None if ordinal is None else plan.types[ordinal]
         if ordinal is None or actual is None:
             shown = ", ".join(plan.names)
-            raise _refused(read, reader, f"column {name}, but the columns are: {shown}")
+            raise _refuse(read, reader, f"column {name}, but the columns are: {shown}")
         if not actual.same_kind(type_) or (actual.nullable and not type_.nullable):
-            raise _refused(read, reader, f"column {name} as {type_}, but its type is {actual}")
+            raise _refuse(read, reader, f"column {name} as {type_}, but its type is {actual}")
         ordinals.append(ordinal)
     return tuple(ordinals)
 
 
-def _refused(read: BoundRead, reader: str, what: str) -> InputRefused:
+def _refuse(read: BoundRead, reader: str, what: str) -> InputRefused:
     view = view_name(read)
     return InputRefused(
         "VIEW_COLUMNS_DIFFER",

@@ -61,7 +61,7 @@ _FRAMED: tuple[MeasureKind, ...] = (
 def bind_window(node: model.WindowCall, schema: Schema | None, context: BindContext) -> Expr:
     """Return the value of a window function: a column that a relation below adds."""
     added, context.added = context.added, None  # there is no window function within another
-    window = _bound(node, schema, context)
+    window = _bind(node, schema, context)
     context.added = added
     if added is None or context.parameters:
         context.report("WINDOW_FUNCTION_MISPLACED", node.path, name=_name(node))
@@ -72,7 +72,7 @@ def bind_window(node: model.WindowCall, schema: Schema | None, context: BindCont
     return Column(window.type, len(schema) + len(added) - 1)
 
 
-def _bound(
+def _bind(
     node: model.WindowCall, schema: Schema | None, context: BindContext
 ) -> BoundWindow | None:
     partitions = tuple(_partition(e, schema, context) for e in node.partitions)
@@ -109,7 +109,7 @@ def _depends_on_order(window: BoundWindow) -> bool:
     return window.measure is None
 
 
-def _ranking(
+def _bind_ranking(
     node: model.WindowCall, _schema: Schema | None, context: BindContext
 ) -> BoundWindow | None:
     """Bind a function of the position of a row, for which the frame has no meaning."""
@@ -125,7 +125,7 @@ def _ranking(
     if call.function.name == "row_number":
         return BoundWindow((), (), type_, node.path)
     rank: WindowKind = "rank" if call.function.name == "rank" else "dense_rank"
-    return _computed(node, rank, (), 0, None, type_)
+    return _bind_computed(node, rank, (), 0, None, type_)
 
 
 def _is_declared(node: model.WindowCall, context: BindContext) -> bool:
@@ -202,7 +202,7 @@ def _neighbour(
     if distance is None or type_ is None:
         return None
     name: WindowKind = "lag" if node.call.function.name == "lag" else "lead"
-    return _computed(node, name, (value, *default), distance, None, type_)
+    return _bind_computed(node, name, (value, *default), distance, None, type_)
 
 
 def _default(
@@ -236,7 +236,7 @@ def _ntile(
         return None
     number = _constant(node, 0, arguments[0], context, "x", least=1)
     type_ = _number_type(node, context, (*_POSITION_KINDS, "i32"))
-    return None if number is None else _computed(node, "ntile", (), number, None, type_)
+    return None if number is None else _bind_computed(node, "ntile", (), number, None, type_)
 
 
 def _distribution(
@@ -247,7 +247,7 @@ def _distribution(
         return None
     type_ = _declared_type(node, FP64.as_nullable(False), context)
     name: WindowKind = "cume_dist" if _name(node) == "cume_dist" else "percent_rank"
-    return None if type_ is None else _computed(node, name, (), 0, None, type_)
+    return None if type_ is None else _bind_computed(node, name, (), 0, None, type_)
 
 
 def _values(
@@ -317,7 +317,7 @@ def _declared_type(node: model.WindowCall, derived: Type, context: BindContext) 
     return declared.as_nullable(declared.nullable or derived.nullable)
 
 
-def _computed(
+def _bind_computed(
     node: model.WindowCall,
     function: WindowKind,
     arguments: Sequence[Expr],
@@ -364,7 +364,7 @@ def _measure(
     empty = not _has_row(frame) and measure.kind not in ("count", "sum0")
     type_ = measure.type.as_nullable(measure.type.nullable or empty)
     measure = replace(measure, type=type_)
-    return _computed(node, "aggregate", (), 0, frame, type_, measure)
+    return _bind_computed(node, "aggregate", (), 0, frame, type_, measure)
 
 
 def _place(
@@ -386,7 +386,7 @@ def _place(
     missing = function == "nth_value" or not _has_row(frame)
     type_ = measure.type.as_nullable(measure.type.nullable or value.type.nullable or missing)
     value = convert(value, type_.as_nullable(value.type.nullable))
-    return _computed(node, function, (value,), number, frame, type_)
+    return _bind_computed(node, function, (value,), number, frame, type_)
 
 
 def _is_place(measure: BoundMeasure) -> bool:
@@ -519,7 +519,7 @@ _PLACES: dict[MeasureKind, WindowKind] = {
 """Measures that are the value of a row at a place of a frame."""
 
 _BINDERS = {
-    **dict.fromkeys(RANKINGS, _ranking),
+    **dict.fromkeys(RANKINGS, _bind_ranking),
     "lag": _neighbour,
     "lead": _neighbour,
     "ntile": _ntile,

@@ -23,7 +23,7 @@ from substrait_agg.bind.bound import (
     MeasureSort,
 )
 from substrait_agg.bind.context import SameRows, columns
-from substrait_agg.bind.joins.keys import joined
+from substrait_agg.bind.joins.keys import make_join
 from substrait_agg.bind.rewrite import columns_in, renumber, renumber_measure, renumber_sorts
 from substrait_agg.bind.subqueries.joins import BoundSubquery
 from substrait_agg.plan.types import Type
@@ -69,18 +69,18 @@ class BoundWindow:
         own = () if read is None else read.expressions
         return (*self.partitions, *(s.expression for s in self.sorts), *own)
 
-    def renumbered(self, places: Mapping[int, int]) -> BoundWindow:
+    def renumber(self, places: Mapping[int, int]) -> BoundWindow:
         """Return the function over a row in which column `o` has the ordinal ``places[o]``."""
         return replace(
             self,
             partitions=tuple(renumber(p, places) for p in self.partitions),
             sorts=renumber_sorts(self.sorts, places),
             measure=None if self.measure is None else renumber_measure(self.measure, places),
-            computed=None if self.computed is None else _renumbered(self.computed, places),
+            computed=None if self.computed is None else _renumber(self.computed, places),
         )
 
 
-def _renumbered(function: BoundWindowFunction, places: Mapping[int, int]) -> BoundWindowFunction:
+def _renumber(function: BoundWindowFunction, places: Mapping[int, int]) -> BoundWindowFunction:
     measure = function.measure
     return replace(
         function,
@@ -105,7 +105,7 @@ def with_values(
     places = {ordinal: ordinal for ordinal in range(width)}
     for number, value in enumerate(added):
         if isinstance(value, BoundSubquery):
-            relation = value.added(relation, places)
+            relation = value.add_column(relation, places)
             places[width + number] = len(relation.types) - 1
     windows = {n: value for n, value in enumerate(added) if isinstance(value, BoundWindow)}
     if windows:
@@ -140,7 +140,7 @@ def _with_windows(
         order = _order(windows[numbers[0]])
         for number, window in enumerate(windows):
             if window.is_position and number not in places and _order(window) == order:
-                relation = _numbered(window, relation)
+                relation = _number_rows(window, relation)
                 places[number] = len(relation.types) - 1
         first = len(relation.types)
         together = [windows[number] for number in numbers]
@@ -151,12 +151,12 @@ def _with_windows(
             source, _ = _source(window, base, same_rows)
             measured.setdefault((id(source), window.partitions), []).append(number)
         elif window.is_position and number not in places:
-            relation = _numbered(window, relation)
+            relation = _number_rows(window, relation)
             places[number] = len(relation.types) - 1
     for numbers in measured.values():
         first = len(relation.types)
         sources = [_source(windows[number], base, same_rows) for number in numbers]
-        relation = _joined(relation, windows[numbers[0]].partitions, _measured(sources))
+        relation = _join_values(relation, windows[numbers[0]].partitions, _measure(sources))
         places.update({number: first + i for i, number in enumerate(numbers)})
     same_rows[id(relation)] = (relation, base)
     return relation, [places[number] for number in range(len(windows))]
@@ -186,7 +186,7 @@ def _source(
             relation = relation.input
         else:
             break
-    return lowest, window.renumbered(places)
+    return lowest, window.renumber(places)
 
 
 def _in_one_order(windows: Sequence[BoundWindow]) -> list[list[int]]:
@@ -228,7 +228,7 @@ def _moved_down(windows: Sequence[BoundWindow], source: BoundRelation) -> BoundR
         places = {o: e.ordinal for o, e in outputs.items() if isinstance(e, Column)}
         if len(places) < len(read):
             return None
-        below = _moved_down([w.renumbered(places) for w in windows], source.input)
+        below = _moved_down([w.renumber(places) for w in windows], source.input)
         if below is None:
             return None
         added = columns(below.types)[len(source.input.types) :]
@@ -255,7 +255,7 @@ _OF_SORT_KEYS = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
 """Functions whose values are the same for rows with equal sort keys."""
 
 
-def _numbered(window: BoundWindow, source: BoundRelation) -> BoundFetch:
+def _number_rows(window: BoundWindow, source: BoundRelation) -> BoundFetch:
     """Return the rows with their position in their partition."""
     types = (*source.types, window.type)
     return BoundFetch(
@@ -263,7 +263,7 @@ def _numbered(window: BoundWindow, source: BoundRelation) -> BoundFetch:
     )
 
 
-def _measured(sources: Sequence[tuple[BoundRelation, BoundWindow]]) -> BoundAggregate:
+def _measure(sources: Sequence[tuple[BoundRelation, BoundWindow]]) -> BoundAggregate:
     """Return the measures of functions with the same partitions, for each partition."""
     source, first = sources[0]
     measures = tuple(w.measure for _, w in sources if w.measure is not None)
@@ -272,14 +272,14 @@ def _measured(sources: Sequence[tuple[BoundRelation, BoundWindow]]) -> BoundAggr
     return BoundAggregate(source, keys, measures, types, first.path)
 
 
-def _joined(
+def _join_values(
     relation: BoundRelation, keys: tuple[Expr, ...], values: BoundAggregate
 ) -> BoundRelation:
     """Return the rows with the values of their keys; `values` has the keys, then the values."""
     pairs = tuple(
         JoinKey(key, Column(key.type, ordinal), null_safe=True) for ordinal, key in enumerate(keys)
     )
-    join = joined("inner", relation, values, pairs, None, values.path)
+    join = make_join("inner", relation, values, pairs, None, values.path)
     width = len(relation.types)
     every = columns(join.types)
     output = (*every[:width], *every[width + len(keys) :])

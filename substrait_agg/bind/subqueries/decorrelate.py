@@ -27,12 +27,12 @@ from substrait_agg.bind.bound import (
     OuterColumn,
 )
 from substrait_agg.bind.context import columns
-from substrait_agg.bind.joins.conjunctions import EQUALITIES, conjunction, conjuncts, factored
+from substrait_agg.bind.joins.conjunctions import EQUALITIES, conjunction, conjuncts, factor_out
 from substrait_agg.bind.joins.keys import (
     as_condition,
     is_comparable,
-    joined,
-    shifted,
+    make_join,
+    shift_columns,
     split_condition,
 )
 from substrait_agg.bind.rewrite import (
@@ -79,13 +79,13 @@ class Decorrelated:
     for_none: Mapping[int, Expr] | None = None
 
 
-def decorrelated(relation: BoundRelation) -> Decorrelated:
+def decorrelate(relation: BoundRelation) -> Decorrelated:
     """Return a subquery without outer columns.
 
     Raises:
         NotDecorrelatedError: it reads outer columns other than in filters.
     """
-    return _Decorrelation(_correlated(relation)).of(relation)
+    return _Decorrelation(_find_correlated(relation)).of(relation)
 
 
 class _Decorrelation:
@@ -138,7 +138,7 @@ def has_outer(*expressions: Expr) -> bool:
     return any(isinstance(part, OuterColumn) for part in subexpressions(*expressions))
 
 
-def _correlated(root: BoundRelation) -> frozenset[int]:
+def _find_correlated(root: BoundRelation) -> frozenset[int]:
     """Return the ids of the relations that read outer columns, themselves or in their inputs."""
     correlated, visited = set[int](), set[int]()
     waiting = [root]
@@ -164,7 +164,7 @@ def _over(inner: Decorrelated, expressions: Iterable[Expr]) -> Exprs:
 def _filter(relation: BoundFilter, inner: Decorrelated) -> Decorrelated:
     if inner.for_none is not None:
         raise NotDecorrelatedError("below a filter of an aggregate without grouping")
-    conditions = _over(inner, factored(relation.condition))
+    conditions = _over(inner, factor_out(relation.condition))
     own = conjunction(c for c in conditions if not has_outer(c))
     source = inner.relation
     if own is not None:
@@ -182,9 +182,11 @@ def _join(relation: BoundJoin, left: Decorrelated, right: Decorrelated) -> Decor
     if relation.kind == "full" and left.conditions:
         raise NotDecorrelatedError("in an input of a full join")
     width, old = len(left.relation.types), len(relation.left.types)
-    right_outputs = tuple(shifted(e, width) for e in right.outputs)
+    right_outputs = tuple(shift_columns(e, width) for e in right.outputs)
     both = (*left.outputs, *right_outputs)
-    conditions = [as_condition(key, key.left, shifted(key.right, old)) for key in relation.keys]
+    conditions = [
+        as_condition(key, key.left, shift_columns(key.right, old)) for key in relation.keys
+    ]
     moved = [
         rewrite(c, lambda column: both[column.ordinal])
         for c in (*conditions, *conjuncts(relation.residual))
@@ -193,7 +195,7 @@ def _join(relation: BoundJoin, left: Decorrelated, right: Decorrelated) -> Decor
     if outer and not inner:
         raise NotDecorrelatedError(f"in the condition of a join of the kind {relation.kind}")
     keys, residual = split_condition(conjunction(c for c in moved if not has_outer(c)), width)
-    join = joined(relation.kind, left.relation, right.relation, keys, residual, relation.path)
+    join = make_join(relation.kind, left.relation, right.relation, keys, residual, relation.path)
     if relation.kind in ("semi", "anti"):
         outputs = left.outputs
     elif relation.kind == "mark":
@@ -201,7 +203,7 @@ def _join(relation: BoundJoin, left: Decorrelated, right: Decorrelated) -> Decor
     else:
         padded = tuple(Column(join.types[width + i], width + i) for i in range(len(right.outputs)))
         outputs = (*left.outputs, *(right_outputs if inner else padded))
-    shifted_conditions = (shifted(c, width) for c in right.conditions)
+    shifted_conditions = (shift_columns(c, width) for c in right.conditions)
     return Decorrelated(join, outputs, (*left.conditions, *shifted_conditions, *outer))
 
 

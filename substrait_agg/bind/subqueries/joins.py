@@ -21,7 +21,7 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.bind.context import columns
 from substrait_agg.bind.joins.conjunctions import conjunction, conjuncts
-from substrait_agg.bind.joins.keys import as_condition, joined, shifted, split_condition
+from substrait_agg.bind.joins.keys import as_condition, make_join, shift_columns, split_condition
 from substrait_agg.bind.joins.marks import mark_join
 from substrait_agg.bind.joins.single_rows import has_one_row
 from substrait_agg.bind.rewrite import columns_in, renumber, rewrite, rewrite_leaves
@@ -63,7 +63,7 @@ class BoundSubquery:
             return output.type
         return output.type.as_nullable()
 
-    def added(self, source: BoundRelation, places: dict[int, int]) -> BoundRelation:
+    def add_column(self, source: BoundRelation, places: dict[int, int]) -> BoundRelation:
         """Return a relation with one more column: the value of the subquery.
 
         Args:
@@ -86,9 +86,9 @@ class BoundSubquery:
         if self.kind == "in":
             return mark
         negated = Call(BOOL, "not", (Column(BOOL, width),))
-        return _projected(mark, (*columns(source.types), negated), self.path)
+        return _project(mark, (*columns(source.types), negated), self.path)
 
-    def filtered(
+    def filter_rows(
         self, source: BoundRelation, places: dict[int, int], *, negated: bool
     ) -> BoundRelation:
         """Return the rows for which the subquery is true or, with `negated`, those of an EXISTS that is false."""
@@ -96,7 +96,7 @@ class BoundSubquery:
         condition = conjunction((*correlation, *equalities))
         keys, residual = split_condition(condition, len(source.types))
         kind: JoinKind = "anti" if negated else "semi"
-        return joined(kind, source, right, keys, residual, self.path)
+        return make_join(kind, source, right, keys, residual, self.path)
 
     @property
     def is_connected(self) -> bool:
@@ -118,10 +118,10 @@ class BoundSubquery:
         equalities = tuple(
             as_condition(JoinKey(value, value, null_safe=False), renumber(value, places), output)
             for value, output in zip(
-                self.values, self._joined(self.query.outputs, width), strict=False
+                self.values, self._join(self.query.outputs, width), strict=False
             )
         )
-        conditions = self._joined(self.query.conditions, width)
+        conditions = self._join(self.query.conditions, width)
         if not exact:
             return equalities, conditions, right
         keys, residual = split_condition(conjunction(conditions), width)
@@ -130,22 +130,22 @@ class BoundSubquery:
             if key.right.type.nullable and not key.null_safe:
                 present = Call(ALWAYS, "is_not_null", (key.right,))
                 right = BoundFilter(right, present, right.types, self.path)
-            arguments = (key.left, shifted(key.right, width))
+            arguments = (key.left, shift_columns(key.right, width))
             compared.append(Call(ALWAYS, "is_not_distinct_from", arguments))
         rest = (Call(ALWAYS, "is_true", (c,)) for c in conjuncts(residual))
         return equalities, (*compared, *rest), right
 
-    def _joined(self, expressions: Sequence[Expr], width: int) -> Exprs:
+    def _join(self, expressions: Sequence[Expr], width: int) -> Exprs:
         """Return expressions over the joined row of the outer query and the subquery."""
-        return tuple(outer_as_columns(shifted(e, width)) for e in expressions)
+        return tuple(outer_as_columns(shift_columns(e, width)) for e in expressions)
 
     def _exists(self, source: BoundRelation) -> BoundRelation:
         if not self.query.conditions:
-            counted = _counted(self.query.relation, self.path)
-            return joined("inner", source, counted, (), None, self.path)
+            counted = _count(self.query.relation, self.path)
+            return make_join("inner", source, counted, (), None, self.path)
         _, conditions, right = self._conditions(source, {}, exact=False)
         keys, residual = split_condition(conjunction(conditions), len(source.types))
-        return joined("mark", source, right, keys, residual, self.path)
+        return make_join("mark", source, right, keys, residual, self.path)
 
     def _scalar(self, source: BoundRelation) -> BoundRelation:
         query, width = self.query, len(source.types)
@@ -154,21 +154,21 @@ class BoundSubquery:
             return self._of_groups(source)
         if has_outer(output):
             raise NotDecorrelatedError("whose value reads outer columns")
-        value = _projected(query.relation, (output, *columns(query.relation.types)), self.path)
-        conditions = self._joined([shifted(c, 1) for c in query.conditions], width)
+        value = _project(query.relation, (output, *columns(query.relation.types)), self.path)
+        conditions = self._join([shift_columns(c, 1) for c in query.conditions], width)
         keys, residual = split_condition(conjunction(conditions), width)
         kind: JoinKind = "single"
         if not query.conditions and has_one_row(query.relation):
             kind = "inner" if has_exactly_one_row(query.relation) else "left"
-        join = joined(kind, source, value, keys, residual, self.path)
-        return _projected(join, columns(join.types)[: width + 1], self.path)
+        join = make_join(kind, source, value, keys, residual, self.path)
+        return _project(join, columns(join.types)[: width + 1], self.path)
 
     def _of_groups(self, source: BoundRelation) -> BoundRelation:
         """Join the groups of an aggregate without grouping; a row without a group has its value for no rows."""
         query, width = self.query, len(source.types)
-        conditions = self._joined(query.conditions, width)
+        conditions = self._join(query.conditions, width)
         keys, residual = split_condition(conjunction(conditions), width)
-        join = joined("left", source, query.relation, keys, residual, self.path)
+        join = make_join("left", source, query.relation, keys, residual, self.path)
 
         def of_group(column: Column) -> Expr:
             """Return a column of the joined groups, with its value for no rows where none matches."""
@@ -179,7 +179,7 @@ class BoundSubquery:
             return Call(column.type, "coalesce", (moved, default))
 
         value = outer_as_columns(rewrite(query.outputs[0], of_group))
-        return _projected(join, (*columns(source.types), value), self.path, self.type)
+        return _project(join, (*columns(source.types), value), self.path, self.type)
 
 
 def outer_as_columns(expression: Expr) -> Expr:
@@ -196,19 +196,19 @@ def has_exactly_one_row(relation: BoundRelation) -> bool:
     return isinstance(relation, BoundAggregate) and has_one_row(relation)
 
 
-def _projected(
+def _project(
     relation: BoundRelation, expressions: Exprs, path: str, last: Type | None = None
 ) -> BoundRelation:
     types = tuple(e.type for e in expressions)
     return BoundProject(relation, expressions, types if last is None else (*types[:-1], last), path)
 
 
-def _counted(relation: BoundRelation, path: str) -> BoundRelation:
+def _count(relation: BoundRelation, path: str) -> BoundRelation:
     """Return one row: whether a relation has rows."""
     count = BoundMeasure("count", (), None, COUNT, "count", path)
     counts = BoundAggregate(relation, (), (count,), (COUNT,), path)
     some = Call(ALWAYS, "gt", (Column(COUNT, 0), Constant(COUNT, 0)))
-    return _projected(counts, (some,), path)
+    return _project(counts, (some,), path)
 
 
 @dataclass(slots=True)
@@ -225,7 +225,7 @@ class SubqueryJoins:
     relation: BoundRelation
     subqueries: Sequence[BoundSubquery]
 
-    def filtered(self, condition: Expr, path: str) -> BoundRelation:
+    def filter_rows(self, condition: Expr, path: str) -> BoundRelation:
         """Return the rows for which a condition is true."""
         width = len(self.relation.types)
         places, conditions, joins = self._places(), list[Expr](), dict[int, bool]()
@@ -240,14 +240,16 @@ class SubqueryJoins:
         rest = [i for i in range(len(self.subqueries)) if i not in joins]
         self._add(rest, places)
         for number, negated in joins.items():
-            self.relation = self.subqueries[number].filtered(self.relation, places, negated=negated)
+            self.relation = self.subqueries[number].filter_rows(
+                self.relation, places, negated=negated
+            )
         remaining = conjunction(renumber(part, places) for part in conditions)
         source = self.relation
         if remaining is not None:
             source = BoundFilter(source, remaining, source.types, path)
         if len(source.types) == width:
             return source
-        return _projected(source, columns(source.types)[:width], path)
+        return _project(source, columns(source.types)[:width], path)
 
     def _places(self) -> dict[int, int]:
         return {ordinal: ordinal for ordinal in range(len(self.relation.types))}
@@ -273,5 +275,5 @@ class SubqueryJoins:
         """Add the value of subqueries as columns."""
         width = len(places)
         for number in numbers:
-            self.relation = self.subqueries[number].added(self.relation, places)
+            self.relation = self.subqueries[number].add_column(self.relation, places)
             places[width + number] = len(self.relation.types) - 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from substrait_agg.changes.outputs.outputs import OutputSpec, parse_output, reached
+from substrait_agg.changes.outputs.outputs import OutputSpec, parse_output, reach_version
 from substrait_agg.changes.outputs.sinks import Sink
 from substrait_agg.changes.targets.spark import SparkTarget
 from substrait_agg.commit.view.schema import PlanChange
@@ -55,7 +55,7 @@ def check_outputs_go_on(
     """
     for output in outputs if evolutions else ():
         spec = parse_output(output) if isinstance(output, str) else output
-        kind, position = reached(spec, checkpoint, writer, view)
+        kind, position = reach_version(spec, checkpoint, writer, view)
         if kind.changes_columns or position is None:
             continue
         for evolved in evolutions:

@@ -106,7 +106,7 @@ class OutputWorker:
 
     def _run(self) -> None:
         try:
-            while self._awaited():
+            while self._wait_for_work():
                 self._round(last=False)
             if not self._hurried:
                 self._round(last=True)
@@ -123,7 +123,7 @@ class OutputWorker:
             except BrokenPipeError as error:
                 self.broken = self.broken or error
 
-    def _awaited(self) -> bool:
+    def _wait_for_work(self) -> bool:
         """Wait until there is work; return False if the run is ending."""
         with self._changed:
             while not self._woken and not self._ending:
@@ -242,10 +242,10 @@ class OutputWorkers:
                 worker.hurry()
                 _LEFT.setdefault(self._folder, []).append(worker.thread)
 
-    def undelivered(self) -> list[RunFailed]:
+    def list_undelivered(self) -> list[RunFailed]:
         """Return an error per output that failed or was not waited for; call it after `end`."""
         return [
-            self._undelivered(cursor, busy=worker.thread.is_alive())
+            self._describe_undelivered(cursor, busy=worker.thread.is_alive())
             for worker in self._workers
             for cursor in worker.cursors
             if cursor.error is not None or (self._started and worker.thread.is_alive())
@@ -263,7 +263,7 @@ class OutputWorkers:
         """Return the exception that ended a thread early, if any."""
         return next((c.broken for c in self._workers if c.broken is not None), None)
 
-    def _undelivered(self, cursor: OutputCursor, *, busy: bool) -> RunFailed:
+    def _describe_undelivered(self, cursor: OutputCursor, *, busy: bool) -> RunFailed:
         place = f"has version {cursor.version} of {self._newest}"
         if cursor.version == self._newest:
             place = f"could not write the view of version {self._newest}"

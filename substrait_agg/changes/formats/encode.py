@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from substrait_agg.changes.formats.storage_types import shown
+from substrait_agg.changes.formats.storage_types import to_shown
 from substrait_agg.changes.formats.text import as_json, join, json_objects, plain
 
 Table = Any
@@ -147,7 +147,7 @@ def is_number(kind: Any) -> bool:
 
 
 def _shown_columns(table: Any) -> list[Any]:
-    return [shown(c, f) for c, f in zip(table.columns, table.schema, strict=True)]
+    return [to_shown(c, f) for c, f in zip(table.columns, table.schema, strict=True)]
 
 
 # --- pieces --------------------------------------------------------------------------------------

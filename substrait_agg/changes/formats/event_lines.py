@@ -1,7 +1,7 @@
 """Encode changes as events in text: Debezium envelopes, and rows as in Spark's change feeds.
 
 Weighted changes are retractions and insertions of rows. Consumers of change events expect an update
-as one event with both rows. `paired` matches the retraction and the insertion of one group in one
+as one event with both rows. `pair_events` matches the retraction and the insertion of one group in one
 version by the key of the group, provided the view shows the whole key.
 """
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.changes.formats.encode import PIECE, lines, row_objects, unique_names
-from substrait_agg.changes.formats.storage_types import shown
+from substrait_agg.changes.formats.storage_types import to_shown
 from substrait_agg.changes.formats.text import as_json, join, json_objects
 from substrait_agg.commit.documents.change_metadata import ChangesOrigin, origin_of
 
@@ -40,7 +40,7 @@ def debezium_lines(changes: Table) -> Iterator[str]:
     event values".
     """
     for part in by_version(changes):
-        events, origin = paired(part), origin_of(part)
+        events, origin = pair_events(part), origin_of(part)
         version = int(events.version[0])
         at = milliseconds(origin.committed.get(version, ""))
         middle = f',"source":{_source(origin, version, at)},"op":"'
@@ -70,14 +70,14 @@ def spark_cdc_lines(changes: Table) -> Iterator[str]:
     ``_commit_version`` and ``_commit_timestamp`` follow. The two rows of an update are adjacent.
     """
     for part in by_version(changes):
-        events, origin = paired(part), origin_of(part)
+        events, origin = pair_events(part), origin_of(part)
         version = int(events.version[0])
         at = json.dumps(origin.committed.get(version) or None)
         names = unique_names((*FEED_COLUMNS, *part.column_names[:-2]))[len(FEED_COLUMNS) :]
         tail = f',"_commit_version":{version},"_commit_timestamp":{at}}}'
         rows, kinds = _feed_rows(events)
         for start in range(0, len(rows), PIECE):
-            piece = _taken(part, rows[start : start + PIECE])
+            piece = _take(part, rows[start : start + PIECE])
             body = pc.utf8_slice_codeunits(row_objects(names, piece), 0, -1)
             kind = pa.array(kinds[start : start + PIECE])
             yield lines(join(body, f'{"," if names else ""}"_change_type":"', kind, '"', tail))
@@ -103,7 +103,7 @@ def _event_pieces(changes: Table, events: Events) -> Iterator[tuple[Any, Any]]:
         before, after = (
             pc.if_else(
                 pa.array(side != NOTHING),
-                row_objects(names, _taken(changes, np.maximum(side, 0))),
+                row_objects(names, _take(changes, np.maximum(side, 0))),
                 None,
             )
             for side in sides
@@ -111,7 +111,7 @@ def _event_pieces(changes: Table, events: Events) -> Iterator[tuple[Any, Any]]:
         yield before, after
 
 
-def _taken(table: Table, rows: Any) -> Any:
+def _take(table: Table, rows: Any) -> Any:
     batch = table.take(pa.array(rows)).combine_chunks()
     return pa.RecordBatch.from_arrays(
         [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in batch.columns],
@@ -150,7 +150,7 @@ class Events:
         return (self.before != NOTHING) & (self.after != NOTHING)
 
 
-def paired(changes: Table) -> Events:
+def pair_events(changes: Table) -> Events:
     """Return the events of some changes; a row of weight 3 gives three events."""
     version, weight = (changes.column(i).to_numpy() for i in (-2, -1))
     retracted, inserted = np.flatnonzero(weight < 0), np.flatnonzero(weight > 0)
@@ -184,7 +184,7 @@ def _key_texts(changes: Table, keys: tuple[int, ...]) -> Any:
     """Return a text per row that is equal for equal version and key: the JSON of both."""
     version_and_key = changes.select([*keys, changes.num_columns - 2])
     columns = [
-        as_json(shown(column, field))
+        as_json(to_shown(column, field))
         for column, field in zip(version_and_key.columns, version_and_key.schema, strict=True)
     ]
     return json_objects(tuple(str(i) for i in range(len(columns))), tuple(columns), len(changes))

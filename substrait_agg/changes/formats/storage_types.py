@@ -22,9 +22,9 @@ SHOWN: dict[bytes, Callable[[Column], Column]] = {
 """Kind, as marked by `plan.arrow.field` -> conversion to the type that is written."""
 
 
-def shown(values: Column, field: pa.Field) -> Column:
+def to_shown(values: Column, field: pa.Field) -> Column:
     """Return a column with marked values converted, including those in lists, structs and maps."""
-    if not _marked(field):
+    if not _is_marked(field):
         return values
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
@@ -33,13 +33,13 @@ def shown(values: Column, field: pa.Field) -> Column:
         return convert(values)
     # `take` copies only the rows of a slice, and drops values under nulls.
     values = values.take(pa.array(range(len(values)), pa.int64()))
-    return _nested(values, field.type)
+    return _convert_nested(values, field.type)
 
 
-def _marked(field: pa.Field) -> bool:
+def _is_marked(field: pa.Field) -> bool:
     if (field.metadata or {}).get(KIND) in SHOWN:
         return True
-    return any(_marked(inner) for inner in _inner(field.type))
+    return any(_is_marked(inner) for inner in _inner(field.type))
 
 
 def _inner(kind: pa.DataType) -> list[pa.Field]:
@@ -50,14 +50,14 @@ def _inner(kind: pa.DataType) -> list[pa.Field]:
     return list(kind) if pa.types.is_struct(kind) else []
 
 
-def _nested(values: Column, kind: pa.DataType) -> Column:
+def _convert_nested(values: Column, kind: pa.DataType) -> Column:
     mask = pc.is_null(values)
     if pa.types.is_struct(kind):
-        parts = [shown(c, f) for c, f in zip(values.flatten(), kind, strict=True)]
+        parts = [to_shown(c, f) for c, f in zip(values.flatten(), kind, strict=True)]
         return pa.StructArray.from_arrays(parts, [f.name for f in kind], mask=mask)
     if pa.types.is_map(kind):
-        keys, items = shown(values.keys, kind.key_field), shown(values.items, kind.item_field)
+        keys, items = to_shown(values.keys, kind.key_field), to_shown(values.items, kind.item_field)
         return pa.MapArray.from_arrays(values.offsets, keys, items, mask=mask)
     return pa.ListArray.from_arrays(
-        values.offsets, shown(values.values, kind.value_field), mask=mask
+        values.offsets, to_shown(values.values, kind.value_field), mask=mask
     )

@@ -39,7 +39,7 @@ def plain(values: Column) -> Column:
     Raises:
         TypeError: the type has no encoding.
     """
-    values = _simplified(values)
+    values = _simplify(values)
     return _encoding(values.type)[0](values)
 
 
@@ -49,7 +49,7 @@ def as_json(values: Column) -> Column:
     Raises:
         TypeError: the type has no encoding.
     """
-    values = _simplified(values)
+    values = _simplify(values)
     encode, to_json = _encoding(values.type)
     return pc.fill_null(to_json(encode(values)), "null")
 
@@ -69,13 +69,13 @@ def join(*parts: Any) -> Column:
     return pc.binary_join_element_wise(*parts, "")
 
 
-def _simplified(values: Column) -> Column:
+def _simplify(values: Column) -> Column:
     """Return large, view and dictionary arrays in their plain types, and chunks as one array."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     kind = values.type
     if pa.types.is_dictionary(kind):
-        return _simplified(values.dictionary_decode())
+        return _simplify(values.dictionary_decode())
     if pa.types.is_large_string(kind) or kind == pa.string_view():
         return values.cast(pa.string())
     if kind == pa.binary_view():
@@ -166,7 +166,7 @@ def _same(values: Column) -> Column:
 
 def _lists(values: Column) -> Column:
     lengths = pc.fill_null(pc.list_value_length(values), 0)
-    return _bracketed(as_json(values.flatten()), lengths, values)
+    return _bracket(as_json(values.flatten()), lengths, values)
 
 
 def _maps(values: Column) -> Column:
@@ -174,10 +174,10 @@ def _maps(values: Column) -> Column:
     values = values.take(pa.array(range(len(values)), pa.int64()))
     entries = (as_json(values.keys), as_json(values.items))
     lengths = pc.subtract(values.offsets[1:], values.offsets[:-1])
-    return _bracketed(json_objects(("key", "value"), entries, len(entries[0])), lengths, values)
+    return _bracket(json_objects(("key", "value"), entries, len(entries[0])), lengths, values)
 
 
-def _bracketed(texts: Column, lengths: Column, values: Column) -> Column:
+def _bracket(texts: Column, lengths: Column, values: Column) -> Column:
     """Return one JSON list per row from the texts of its elements, null where `values` is null."""
     ends = pc.cumulative_sum(lengths.cast(pa.int32()))
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
@@ -195,14 +195,14 @@ def _structs(values: Column) -> Column:
 # --- from plain text to JSON -------------------------------------------------------------------
 
 
-def _quoted(texts: Column) -> Column:
+def _quote(texts: Column) -> Column:
     return join('"', texts, '"')
 
 
-def _escaped(texts: Column) -> Column:
+def _escape(texts: Column) -> Column:
     """Return strings as JSON strings; only those with special characters are escaped one by one."""
     special = pc.fill_null(pc.match_substring_regex(texts, r'["\\\x00-\x1f]'), False)
-    quoted = _quoted(texts)
+    quoted = _quote(texts)
     if not pc.any(special).as_py():
         return quoted
     hard = [json.dumps(t, ensure_ascii=False) for t in texts.filter(special).to_pylist()]
@@ -210,7 +210,7 @@ def _escaped(texts: Column) -> Column:
 
 
 def _specials_quoted(texts: Column) -> Column:
-    return pc.if_else(pc.match_substring_regex(texts, "[NI]"), _quoted(texts), texts)
+    return pc.if_else(pc.match_substring_regex(texts, "[NI]"), _quote(texts), texts)
 
 
 Encoding = tuple[Callable[[Column], Column], Callable[[Column], Column]]
@@ -221,17 +221,17 @@ ENCODINGS: tuple[tuple[Callable[[Any], bool], Encoding], ...] = (
     (pa.types.is_boolean, (_cast, _same)),
     (pa.types.is_integer, (_cast, _same)),
     (pa.types.is_floating, (_floats, _specials_quoted)),
-    (pa.types.is_decimal, (_decimals, _quoted)),
-    (pa.types.is_string, (_same, _escaped)),
-    (pa.types.is_date, (_cast, _quoted)),
-    (pa.types.is_time, (_cast, _quoted)),
-    (pa.types.is_timestamp, (_timestamps, _quoted)),
-    (pa.types.is_duration, (_durations, _quoted)),
-    (pa.types.is_interval, (_intervals, _quoted)),
-    (pa.types.is_binary, (_binaries, _quoted)),
-    (pa.types.is_large_binary, (_binaries, _quoted)),
-    (pa.types.is_fixed_size_binary, (_binaries, _quoted)),
-    (lambda kind: kind == pa.uuid(), (_uuids, _quoted)),
+    (pa.types.is_decimal, (_decimals, _quote)),
+    (pa.types.is_string, (_same, _escape)),
+    (pa.types.is_date, (_cast, _quote)),
+    (pa.types.is_time, (_cast, _quote)),
+    (pa.types.is_timestamp, (_timestamps, _quote)),
+    (pa.types.is_duration, (_durations, _quote)),
+    (pa.types.is_interval, (_intervals, _quote)),
+    (pa.types.is_binary, (_binaries, _quote)),
+    (pa.types.is_large_binary, (_binaries, _quote)),
+    (pa.types.is_fixed_size_binary, (_binaries, _quote)),
+    (lambda kind: kind == pa.uuid(), (_uuids, _quote)),
     (pa.types.is_list, (_lists, _same)),
     (pa.types.is_map, (_maps, _same)),
     (pa.types.is_struct, (_structs, _same)),

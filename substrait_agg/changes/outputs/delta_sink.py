@@ -92,10 +92,10 @@ class DeltaSink(LakeSink[DeltaTable]):
         """The id under which the table keeps the versions of a checkpoint and a view."""
         return "/".join((LABEL, *self._owner))
 
-    def _written(self, table: DeltaTable) -> int | None:
+    def _read_version(self, table: DeltaTable) -> int | None:
         return table.transaction_version(self._application)
 
-    def _committed(self, table: DeltaTable, version: int) -> str | None:
+    def _read_commit_time(self, table: DeltaTable, version: int) -> str | None:
         for entry in table.history():
             if entry.get(f"{LABEL}.transaction") == f"{self._application}/{version}":
                 return entry.get(f"{LABEL}.committed") or None
@@ -125,7 +125,7 @@ class DeltaSink(LakeSink[DeltaTable]):
     def _create(self, rows: Table) -> DeltaTable:
         # A transaction that creates a table would not conflict with another one that does.
         if self._target.mode == VIEW:
-            rows = _weighted(rows).drop_columns([WEIGHT])
+            rows = _drop_version(rows).drop_columns([WEIGHT])
         DeltaTable.create(self._target.location, rows.schema.remove_metadata(), mode="ignore")
         return DeltaTable(self._target.location)
 
@@ -136,7 +136,7 @@ class DeltaSink(LakeSink[DeltaTable]):
 
     def _view(self, table: DeltaTable, changes: Table) -> Table:
         """Return the rows of the table after changes; for a view whose rows have no key."""
-        new = _weighted(changes)
+        new = _drop_version(changes)
         names = [name for name in new.column_names if name != WEIGHT]
         old = pa.RecordBatchReader.from_stream(table.scan(columns=names)).read_all().select(names)
         old = old.append_column(WEIGHT, pa.repeat(1, old.num_rows)).cast(new.schema)
@@ -158,7 +158,7 @@ class DeltaSink(LakeSink[DeltaTable]):
         return rows.drop_columns([WEIGHT]).take(pa.array(repeated))
 
 
-def _weighted(changes: Table) -> Table:
+def _drop_version(changes: Table) -> Table:
     """Return changes without their version, and without what is said of their schema."""
     names = [name for name in changes.column_names if name not in (VERSION, WEIGHT)]
     return changes.select([*names, WEIGHT]).replace_schema_metadata(None)
@@ -168,10 +168,10 @@ def _merge(table: DeltaTable, changes: Table, keys: list[str], commit: CommitPro
     """Delete, update and insert the rows of a version by their keys in one transaction."""
     rows = _newest_of_keys(changes, keys)
     names = [name for name in rows.column_names if name != WEIGHT]
-    values = {_quoted(name): f"s.{_quoted(name)}" for name in names}
+    values = {_quote(name): f"s.{_quote(name)}" for name in names}
     nullable = {field.name for field in changes.schema if field.nullable}
     same = " AND ".join(
-        f"(t.{_quoted(key)} {'IS NOT DISTINCT FROM' if key in nullable else '='} s.{_quoted(key)})"
+        f"(t.{_quote(key)} {'IS NOT DISTINCT FROM' if key in nullable else '='} s.{_quote(key)})"
         for key in keys
     )
     (
@@ -188,12 +188,12 @@ def _newest_of_keys(changes: Table, keys: list[str]) -> Table:
     if VERSION in changes.column_names:
         order = pc.sort_indices(changes, sort_keys=[(VERSION, "ascending"), (WEIGHT, "ascending")])
         changes = changes.take(order)
-    rows = _weighted(changes).combine_chunks()
+    rows = _drop_version(changes).combine_chunks()
     codes = row_bytes(rows.select([*keys, WEIGHT])).dictionary_encode().indices.to_numpy()
     last = np.zeros(codes.max(initial=-1) + 1, np.int64)
     last[codes] = np.arange(len(codes))
     return rows.take(pa.array(last))
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

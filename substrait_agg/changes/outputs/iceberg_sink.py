@@ -48,7 +48,7 @@ class IcebergSink(LakeSink[IcebergTable]):
     def _check_output(self, place: SinkContext) -> None:
         self._opened = self._target.catalog.load()
         try:
-            with self._target.catalog.reached():
+            with self._target.catalog.reach_version():
                 super()._check_output(place)
         finally:
             self.close()
@@ -80,7 +80,7 @@ class IcebergSink(LakeSink[IcebergTable]):
         """The property of a table that has the newest version of this checkpoint and view."""
         return ".".join([LABEL, *filter(None, self._owner), "version"])
 
-    def _written(self, table: IcebergTable) -> int | None:
+    def _read_version(self, table: IcebergTable) -> int | None:
         text = table.properties.get(self._property)
         return None if text is None else int(text)
 
@@ -98,7 +98,7 @@ class IcebergSink(LakeSink[IcebergTable]):
             transaction.append(rows, snapshot_properties=self._labels(version, committed))
             transaction.set_properties({self._property: str(version)})
 
-    def _committed(self, table: IcebergTable, version: int) -> str | None:
+    def _read_commit_time(self, table: IcebergTable, version: int) -> str | None:
         names = self._labels(version, "").items()
         for snapshot in table.snapshots():
             labels = snapshot.summary.additional_properties if snapshot.summary else {}

@@ -26,7 +26,7 @@ from substrait_agg.changes.targets.kafka import UPSERTS, KafkaTarget
 from substrait_agg.commit.documents.change_metadata import origin_of
 from substrait_agg.commit.runtime.consolidate import consolidate, row_bytes
 from substrait_agg.errors import RunFailed, UsageError
-from substrait_agg.redaction import cleaned, safe_cause
+from substrait_agg.redaction import clean, safe_cause
 
 SECONDS = 30.0
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
@@ -165,9 +165,7 @@ class KafkaSink(VersionedSink):
         """Return the error of an attempt; the next one begins with a new producer, unless fenced."""
         reason = error.args[0]
         code = reason.code() if isinstance(reason, KafkaError) else None
-        message = (
-            f"{what}: {cleaned(reason.str() if isinstance(reason, KafkaError) else str(error))}"
-        )
+        message = f"{what}: {clean(reason.str() if isinstance(reason, KafkaError) else str(error))}"
         if code in _FENCED:
             help = "run one process at a time on a checkpoint"
             return RunFailed("OUTPUT_VERSION_CONFLICT", message, help=help, path=self.name)

@@ -74,7 +74,7 @@ def _record(spec: OutputSpec, location: Path, place: SinkContext) -> Record:
     return Record.of(place.checkpoint, output, place.fence, place.view)
 
 
-def _nothing(_spec: OutputSpec, _place: SinkContext) -> None:
+def _check_nothing(_spec: OutputSpec, _place: SinkContext) -> None:
     """Check nothing."""
 
 
@@ -90,14 +90,14 @@ class OutputKind:
 
     location: OneOf["none", "optional", "required", "target", "table"]
     open: Callable[[OutputSpec, SinkContext], Sink]
-    check: Callable[[OutputSpec, SinkContext], object] = _nothing
+    check: Callable[[OutputSpec, SinkContext], object] = _check_nothing
     parse: Callable[[str], TableTarget] | None = None
 
 
 def _batch_text(spec: OutputSpec, place: SinkContext) -> Sink:
     title = f"view {place.view}" if spec.titled else ""
     target = spec.location or place.stdout
-    return BatchText(VIEW_ENCODERS[spec.kind], target, place.fence.guarded, title)
+    return BatchText(VIEW_ENCODERS[spec.kind], target, place.fence.guard, title)
 
 
 def _live_text(spec: OutputSpec, place: SinkContext) -> Sink:
@@ -106,7 +106,7 @@ def _live_text(spec: OutputSpec, place: SinkContext) -> Sink:
         from substrait_agg.changes.outputs.screen import FRAMES, Screen
 
         return Screen(place.stdout, FRAMES[spec.kind])
-    return LiveText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout, place.fence.guarded)
+    return LiveText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout, place.fence.guard)
 
 
 def can_draw(stream: TextIO) -> bool:
@@ -297,7 +297,7 @@ def check_outputs(
             _check_apart(spec.kind, spec.target.local_path, place.checkpoint)
 
 
-def reached(
+def reach_version(
     output: OutputSpec | Sink,
     checkpoint: Location,
     writer: Callable[[SparkTarget], Sink],
@@ -313,7 +313,7 @@ def reached(
     if isinstance(output, OutputSpec) and output.table is not None:
         output = OUTPUTS[output.kind].open(output, SinkContext(checkpoint, sys.stdout))
     if isinstance(output, VersionedSink):
-        return output, output.reached(checkpoint, view)
+        return output, output.reach_version(checkpoint, view)
     if isinstance(output, Sink):
         return output, None
     properties, files = Sink(), _BY_VERSION.get(output.kind)

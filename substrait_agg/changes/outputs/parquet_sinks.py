@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pyarrow.parquet as pq
 
-from substrait_agg.changes.outputs.sinks import Sink, Table, taken
+from substrait_agg.changes.outputs.sinks import Sink, Table, refuse_taken
 from substrait_agg.changes.records import Record
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
 from substrait_agg.files.atomic_files import Guard, write_atomically
@@ -56,7 +56,7 @@ class VersionFiles(Sink):
             # A concurrent run of this checkpoint may have created both since the first read.
             position = record.read()
             if position is None:
-                raise taken(folder)
+                raise refuse_taken(folder)
         return position
 
     @classmethod
@@ -118,7 +118,7 @@ class ViewParquet(Sink):
         filesystem().make(folder)
         _remove_drafts(folder, ".view.", fence)
         self._path = folder / "view.parquet"
-        self._guard = fence.guarded
+        self._guard = fence.guard
 
     def finish(self, view: Table, version: int) -> None:
         """Replace the file."""
@@ -131,7 +131,7 @@ def _holds(folder: Path, prefix: str) -> bool:
 
 def _remove_drafts(folder: Path, prefix: str, fence: Fence) -> None:
     """Remove the unfinished files of killed runs."""
-    with fence.guarded():
+    with fence.guard():
         for name in filesystem().names(folder):
             if name.startswith(prefix) and name.endswith(".tmp"):
                 filesystem().remove(folder / name)

@@ -60,11 +60,11 @@ class PostgresSink(VersionedSink):
         self._view = ""
         self._attempted: int | None = None
 
-    def reached(self, checkpoint: Location, view: str = "") -> int | None:
+    def reach_version(self, checkpoint: Location, view: str = "") -> int | None:
         """Return the version in the record, and set `changes_columns`; write nothing."""
         owner = PostgresOwner.read(self.record_in(checkpoint, view=view))
         self.changes_columns = owner is None or owner.created
-        return super().reached(checkpoint, view)
+        return super().reach_version(checkpoint, view)
 
     def _read_position(self, place: SinkContext) -> int | None:
         """Return the version that the table has.
@@ -86,7 +86,7 @@ class PostgresSink(VersionedSink):
         try:
             with self._session.transaction() as cursor:
                 stored = locked_version(cursor, self._table.schema, self._table.name)
-                position = self._continued(cursor, stored, place.checkpoint)
+                position = self._find_start(cursor, stored, place.checkpoint)
         except RunFailed:
             if position is None:
                 raise
@@ -97,14 +97,14 @@ class PostgresSink(VersionedSink):
         self._owner.write(self.record)
         return position
 
-    def _continued(
+    def _find_start(
         self, cursor: Any, stored: TableVersion | None, checkpoint: Location
     ) -> int | None:
         """Return the version after which this output continues."""
         exists = self._table.is_there(cursor)
         if stored is None:
             if exists and self._table.has_rows(cursor):
-                raise self._taken("contains rows that no output wrote")
+                raise self._refuse_taken("contains rows that no output wrote")
             return None
         self._check_own(stored)
         if stored.history < self._owner.history:
@@ -128,9 +128,9 @@ class PostgresSink(VersionedSink):
 
     def _check_own(self, stored: TableVersion) -> None:
         if (stored.checkpoint, stored.view) != (self._owner.id, self._view):
-            raise self._taken("is written by another checkpoint, or for another view")
+            raise self._refuse_taken("is written by another checkpoint, or for another view")
 
-    def _taken(self, reason: str) -> UsageError:
+    def _refuse_taken(self, reason: str) -> UsageError:
         return UsageError(
             "OUTPUT_EXISTS",
             f"the table {self._table} {reason}",
@@ -208,7 +208,7 @@ class PostgresSink(VersionedSink):
             elif had is None:
                 self._owner = replace(self._owner, created=False)
                 if self._table.has_rows(cursor):
-                    raise self._taken("contains rows that no output wrote")
+                    raise self._refuse_taken("contains rows that no output wrote")
             elif self._owner.created:
                 self._table.rename(cursor, rows.schema)
             self._session.prepared = checked = self._table.check(cursor, rows)

@@ -61,7 +61,7 @@ class Screen(Sink):
         """Draw the view."""
         self._view, self._version = view, version
         if self._live is None:
-            self._live = self._started()
+            self._live = self._start()
         self._live.refresh()
 
     def close(self) -> None:
@@ -69,15 +69,15 @@ class Screen(Sink):
         if self._live is None:
             return
         self._live.stop()
-        self._live.console.print(self._drawn(self._live.console))
+        self._live.console.print(self._draw(self._live.console))
         self._live = None
 
-    def _started(self) -> Live:
+    def _start(self) -> Live:
         console = Console(file=self._stdout, highlight=False, force_terminal=True)
         drawn = Live(
             console=console,
             screen=True,
-            get_renderable=lambda: self._drawn(console),
+            get_renderable=lambda: self._draw(console),
             refresh_per_second=REDRAWS_PER_SECOND,
             redirect_stdout=False,
             redirect_stderr=False,
@@ -85,14 +85,14 @@ class Screen(Sink):
         drawn.start()
         return drawn
 
-    def _drawn(self, console: Console) -> RenderableType:
+    def _draw(self, console: Console) -> RenderableType:
         head = Text(status_line(self._version, self._progress), style="bold", no_wrap=True)
         head.overflow = "ellipsis"
-        frame, left_out = self._fitting(console.width, max(1, console.height - 3))
+        frame, left_out = self._fit(console.width, max(1, console.height - 3))
         foot = Text(left_out, style="dim", no_wrap=True, overflow="ellipsis")
         return Group(head, frame, foot)
 
-    def _fitting(self, cells: int, lines: int) -> tuple[RenderableType, str]:
+    def _fit(self, cells: int, lines: int) -> tuple[RenderableType, str]:
         """Return the frame for the current version and size, computed once for each.
 
         The frame is redrawn several times a second.
@@ -117,7 +117,7 @@ def _table_frame(view: Table, cells: int, lines: int) -> tuple[RenderableType, s
         min(cells, max(map(cell_len, (name, *texts))))
         for name, texts in zip(names, columns, strict=True)
     ]
-    widths = fitted(natural, cells)
+    widths = fit_widths(natural, cells)
     grid = Grid(box=None, padding=(0, GAP, 0, 0), pad_edge=False, show_header=True)
     for name, kind, width in zip(names, rows.schema.types, widths, strict=False):
         grid.add_column(
@@ -147,12 +147,12 @@ def omitted_text(view: Table, rows: int, columns: int) -> str:
     return ", ".join(texts)
 
 
-def fitted(widths_wanted: list[int], cells: int) -> list[int]:
+def fit_widths(widths_wanted: list[int], cells: int) -> list[int]:
     """Return the widths of the columns that fit into `cells`.
 
     The widest columns are cut first; if that is not enough, the last columns are left out.
 
-    >>> fitted([4, 20], 16)
+    >>> fit_widths([4, 20], 16)
     [4, 10]
     """
     widths = list(widths_wanted)

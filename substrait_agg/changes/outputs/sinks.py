@@ -293,10 +293,10 @@ class AppendText(Sink):
         if position_and_size is None and size:
             # A concurrent run of this checkpoint may have created both since the first read.
             if record.read() is None:
-                raise taken(path)
+                raise refuse_taken(path)
             return AppendText.check(path, record)
         if position_and_size is not None and size < position_and_size[1]:
-            raise _shortened(path, size, position_and_size[1])
+            raise _refuse_shortened(path, size, position_and_size[1])
         return position_and_size
 
     @property
@@ -330,7 +330,7 @@ class AppendText(Sink):
         The fence raises if a newer run owns the file, which may have written there.
         """
         if self._file is not None and filesystem().size(self._path) > end:
-            with self._record.fence.guarded():
+            with self._record.fence.guard():
                 filesystem().cut(self._file, end)
 
     def close(self) -> None:
@@ -353,7 +353,7 @@ def _pieces(texts: Iterator[str]) -> Iterator[bytes]:
     yield "".join(buffer).encode()
 
 
-def taken(path: Path | str) -> UsageError:
+def refuse_taken(path: Path | str) -> UsageError:
     """Return the error OUTPUT_EXISTS: the output was not written by this checkpoint."""
     message = "the output contains data that this checkpoint did not write"
     return UsageError(
@@ -361,7 +361,7 @@ def taken(path: Path | str) -> UsageError:
     )
 
 
-def _shortened(path: Path, size: int, end: int) -> StateRefused:
+def _refuse_shortened(path: Path, size: int, end: int) -> StateRefused:
     message = f"the output has {size} bytes, but {end} bytes were written to it"
     help = "restore the file, or use another location"
     return StateRefused("OUTPUT_DAMAGED", message, help=help, path=str(path))

@@ -9,7 +9,7 @@ from typing import ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
-from substrait_agg.changes.outputs.sinks import Sink, SinkContext, Table, taken
+from substrait_agg.changes.outputs.sinks import Sink, SinkContext, Table, refuse_taken
 from substrait_agg.changes.records import Record
 from substrait_agg.commit.documents.change_metadata import origin_of
 from substrait_agg.commit.documents.plan_document import ViewSchema
@@ -17,7 +17,7 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
 from substrait_agg.errors import RunFailed, StateRefused, UsageError
 from substrait_agg.files.locations import Location
-from substrait_agg.redaction import cleaned, safe_cause
+from substrait_agg.redaction import clean, safe_cause
 
 LABEL = "substrait-agg"
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class VersionedSink(Sink):
         """Return the record of the output in a checkpoint."""
         return Record.of(checkpoint, self.identity, fence, view)
 
-    def reached(self, checkpoint: Location, view: str = "") -> int | None:
+    def reach_version(self, checkpoint: Location, view: str = "") -> int | None:
         """Return the last version delivered from a checkpoint; write nothing."""
         return self.record_in(checkpoint, view=view).version
 
@@ -133,7 +133,7 @@ class VersionedSink(Sink):
             code, help = "OUTPUT_VERSION_CONFLICT", "run one process at a time on a checkpoint"
         else:
             code, help = "OUTPUT_NOT_WRITTEN", "see the reason; delivery is tried again"
-        message = f"version {version} was not written to the {self.noun}: {cleaned(str(error))}"
+        message = f"version {version} was not written to the {self.noun}: {clean(str(error))}"
         return RunFailed(code, message, help=help, path=self._place)
 
     def _newest(self) -> int | None:
@@ -189,15 +189,15 @@ class LakeSink(VersionedSink, Generic[T]):
     def _check_output(self, place: SinkContext) -> None:
         self._owner = self._origin(place), place.view
         table = self._open()
-        if (table is None or self._written(table) is None) and self._has_data(table):
-            raise taken(self._place)
+        if (table is None or self._read_version(table) is None) and self._has_data(table):
+            raise refuse_taken(self._place)
 
     def _deliver(self, changes: Table, version: int) -> None:
         rows, existing = self._rows(changes), self._open()
         table = self._create(rows) if existing is None else existing
         committed = origin_of(changes).committed.get(version, "")
-        stored = partial(self._committed, table, version)
-        if self._has(version, self._written(table), committed, stored):
+        stored = partial(self._read_commit_time, table, version)
+        if self._has(version, self._read_version(table), committed, stored):
             return
         if rows.num_rows or existing is None:
             self._write(table, rows, version, committed)
@@ -205,7 +205,7 @@ class LakeSink(VersionedSink, Generic[T]):
     def _newest(self) -> int | None:
         try:
             table = self._open()
-            return None if table is None else self._written(table)
+            return None if table is None else self._read_version(table)
         except self._errors:
             return None
 
@@ -240,11 +240,11 @@ class LakeSink(VersionedSink, Generic[T]):
         """Return whether there is data in the place of the table."""
         raise NotImplementedError
 
-    def _written(self, table: T) -> int | None:
+    def _read_version(self, table: T) -> int | None:
         """Return the newest version that the table has from this checkpoint and view."""
         raise NotImplementedError
 
-    def _committed(self, table: T, version: int) -> str | None:
+    def _read_commit_time(self, table: T, version: int) -> str | None:
         """Return when the version in the table was committed; None if its log no longer says."""
         raise NotImplementedError
 

@@ -58,7 +58,7 @@ def outputs_by_view(
     Raises:
         UsageError: OPTION_INVALID, VIEW_UNKNOWN, OUTPUT_VIEW_MISSING.
     """
-    assigned = [pair for output in outputs for pair in _assigned(output, views)]
+    assigned = [pair for output in outputs for pair in _assign(output, views)]
     functions = _functions(on_changes, views)
     return tuple(
         ViewOutputs(view, tuple(o for v, o in assigned if v == view), functions.get(view))
@@ -66,7 +66,7 @@ def outputs_by_view(
     )
 
 
-def _assigned(output: Any, views: Sequence[str]) -> Iterator[tuple[str, Output]]:
+def _assign(output: Any, views: Sequence[str]) -> Iterator[tuple[str, Output]]:
     view = ""
     if isinstance(output, tuple):
         view, output = output
@@ -75,7 +75,7 @@ def _assigned(output: Any, views: Sequence[str]) -> Iterator[tuple[str, Output]]
         view = view or spec.view
         spec = replace(spec, view=view)
     if view:
-        yield _known(view, views), spec
+        yield _check_view(view, views), spec
     elif len(views) == 1:
         yield views[0], replace(spec, view=views[0]) if isinstance(spec, OutputSpec) else spec
     else:
@@ -108,7 +108,7 @@ def _functions(
     if on_changes is None:
         return {}
     if isinstance(on_changes, Mapping):
-        return {_known(view, views): function for view, function in on_changes.items()}
+        return {_check_view(view, views): function for view, function in on_changes.items()}
     if len(views) == 1:
         return {views[0]: on_changes}
     raise UsageError(
@@ -119,7 +119,7 @@ def _functions(
     )
 
 
-def _known(view: str, views: Sequence[str]) -> str:
+def _check_view(view: str, views: Sequence[str]) -> str:
     if view in views:
         return view
     names = ", ".join(name for name in views if name)

@@ -11,7 +11,7 @@ import psycopg2
 from psycopg2.extensions import parse_dsn
 
 from substrait_agg.errors import RunFailed, StateRefused, SubstraitAggError, UsageError
-from substrait_agg.redaction import cleaned, remember, safe_cause
+from substrait_agg.redaction import clean, remember, safe_cause
 
 CONNECT_SECONDS = 10
 SETTINGS = (
@@ -50,7 +50,7 @@ class Session:
             StateRefused: OUTPUT_NOT_WRITTEN: the server refuses it for good.
         """
         try:
-            connection = self._opened()
+            connection = self._open()
             with connection.cursor() as cursor:
                 yield cursor
             connection.commit()
@@ -61,7 +61,7 @@ class Session:
             self.close()
             raise
 
-    def _opened(self) -> Any:
+    def _open(self) -> Any:
         if self._connection is None:
             self._connection = psycopg2.connect(
                 **self._arguments,
@@ -101,7 +101,7 @@ def parts(arguments: Mapping[str, str]) -> dict[str, str]:
 def failure(error: Any) -> SubstraitAggError:
     """Return the error for an exception of psycopg2."""
     state = error.pgcode or ""
-    lines = cleaned(str(error)).strip().splitlines() or [type(error).__name__]
+    lines = clean(str(error)).strip().splitlines() or [type(error).__name__]
     message = f"PostgreSQL: {lines[0].strip()}"
     lost = not state and isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError)
     if lost or state[:2] in _TEMPORARY:

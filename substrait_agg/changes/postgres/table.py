@@ -12,7 +12,7 @@ from psycopg2 import sql
 
 from substrait_agg.changes.postgres.keyed import WEIGHT, KeyedRows, no_key
 from substrait_agg.changes.postgres.types import column_type, holds
-from substrait_agg.changes.postgres.versions import filled, is_there, place
+from substrait_agg.changes.postgres.versions import fill, is_there, place
 from substrait_agg.errors import StateRefused
 
 STAGED = "substrait_agg_changes"
@@ -82,7 +82,7 @@ class TargetTable:
 
     def has_rows(self, cursor: Any) -> bool:
         """Return whether it has rows; it exists."""
-        cursor.execute(filled("SELECT EXISTS (SELECT FROM {})", self.place))
+        cursor.execute(fill("SELECT EXISTS (SELECT FROM {})", self.place))
         return bool(cursor.fetchone()[0])
 
     def create(self, cursor: Any, rows: KeyedRows) -> None:
@@ -92,7 +92,7 @@ class TargetTable:
             StateRefused: OUTPUT_TYPE_REFUSED.
         """
         columns = [
-            filled("{} {}", sql.Identifier(field.name), sql.SQL(column_type(field)))
+            fill("{} {}", sql.Identifier(field.name), sql.SQL(column_type(field)))
             for field in rows.schema
         ]
         if rows.keys:
@@ -100,13 +100,13 @@ class TargetTable:
             words = "UNIQUE NULLS NOT DISTINCT" if nullable else "PRIMARY KEY"
             if nullable and cursor.connection.server_version < 150000:
                 words = "PRIMARY KEY"  # rows with null keys are refused
-            columns.append(filled(f"{words} ({{}})", _names(rows.keys)))
-        cursor.execute(filled("CREATE TABLE {} ({})", self.place, sql.SQL(", ").join(columns)))
+            columns.append(fill(f"{words} ({{}})", _names(rows.keys)))
+        cursor.execute(fill("CREATE TABLE {} ({})", self.place, sql.SQL(", ").join(columns)))
 
     def clear(self, cursor: Any, *, created: bool) -> None:
         """Drop it if an output created it; otherwise delete its rows."""
         statement = "DROP TABLE {}" if created else "DELETE FROM {}"
-        cursor.execute(filled(statement, self.place))
+        cursor.execute(fill(statement, self.place))
 
     def check(self, cursor: Any, rows: KeyedRows) -> CheckedTable:
         """Check that it can have the rows of a view.
@@ -156,7 +156,7 @@ class TargetTable:
         for before, after in zip([*old, *between], [*between, *schema.names], strict=True):
             statement = "ALTER TABLE {} RENAME COLUMN {} TO {}"
             names = map(sql.Identifier, (before, after))
-            cursor.execute(filled(statement, self.place, *names))
+            cursor.execute(fill(statement, self.place, *names))
 
     def _columns(self, cursor: Any) -> dict[str, tuple[str, bool]]:
         """Return its columns: name -> type, and whether a row needs a value of it."""
@@ -173,10 +173,10 @@ class TargetTable:
 
     def stage(self, cursor: Any, schema: pa.Schema) -> None:
         """Create the temporary table for the rows of a version, with the types of this table."""
-        cursor.execute(filled("DROP TABLE IF EXISTS {}", place("pg_temp", STAGED)))
+        cursor.execute(fill("DROP TABLE IF EXISTS {}", place("pg_temp", STAGED)))
         statement = "CREATE TEMPORARY TABLE {} ON COMMIT DELETE ROWS AS SELECT {}, 0::bigint AS {} FROM {} WITH NO DATA"
         parts = (place("pg_temp", STAGED), _names(schema.names), _names([WEIGHT]), self.place)
-        cursor.execute(filled(statement, *parts))
+        cursor.execute(fill(statement, *parts))
 
     def apply(self, cursor: Any, rows: KeyedRows, *, tells_new_rows: bool) -> None:
         """Delete the rows whose keys are gone, then insert or replace the others.
@@ -187,7 +187,7 @@ class TargetTable:
         """
         if not rows.rows.num_rows:
             return
-        copy = filled(
+        copy = fill(
             "COPY {} ({}) FROM STDIN (FORMAT csv)",
             place("pg_temp", STAGED),
             _names(rows.rows.column_names),
@@ -199,21 +199,21 @@ class TargetTable:
             cursor.execute(statement)
             deleted += cursor.rowcount
         if deleted != rows.deleted:
-            raise self._damaged(f"{rows.deleted - deleted} rows are missing")
+            raise self._refuse_damage(f"{rows.deleted - deleted} rows are missing")
         cursor.execute(self._upsert(rows, "xmax = 0" if tells_new_rows else "NULL::boolean"))
         created = cursor.fetchone()[0]
         if tells_new_rows and created < rows.created and len(rows.keys) == len(rows.schema):
             raise no_key("has several equal rows")
         if tells_new_rows and created != rows.created:
-            raise self._damaged(f"{abs(created - rows.created)} rows are missing or too many")
+            raise self._refuse_damage(f"{abs(created - rows.created)} rows are missing or too many")
 
     def _deletions(self, rows: KeyedRows) -> Iterator[Any]:
         """Yield a statement per set of key columns that are null: indexes find `IS NULL` and `=`."""
         if not rows.keys and rows.deleted:
-            yield filled("DELETE FROM {}", self.place)
+            yield fill("DELETE FROM {}", self.place)
         for nulls in rows.nulls:
             same = [
-                filled(
+                fill(
                     "t.{0} IS NULL AND s.{0} IS NULL" if key in nulls else "t.{0} = s.{0}",
                     sql.Identifier(key),
                 )
@@ -221,18 +221,18 @@ class TargetTable:
             ]
             statement = "DELETE FROM {} t USING {} s WHERE s.{} < 0 AND {}"
             staged, weight = place("pg_temp", STAGED), _names([WEIGHT])
-            yield filled(statement, self.place, staged, weight, sql.SQL(" AND ").join(same))
+            yield fill(statement, self.place, staged, weight, sql.SQL(" AND ").join(same))
 
     def _upsert(self, rows: KeyedRows, new: str) -> Any:
         """Return the statement that inserts or replaces rows and counts the new ones."""
         names = rows.schema.names
         values = [sql.Identifier(name) for name in names if name not in rows.keys]
-        action = filled("DO NOTHING") if rows.keys else filled("")
+        action = fill("DO NOTHING") if rows.keys else fill("")
         if rows.keys and values:
-            pairs = [filled("{0} = EXCLUDED.{0}", value) for value in values]
-            action = filled("DO UPDATE SET {}", sql.SQL(", ").join(pairs))
-        conflict = filled("ON CONFLICT ({}) {}", _names(rows.keys), action) if rows.keys else action
-        return filled(
+            pairs = [fill("{0} = EXCLUDED.{0}", value) for value in values]
+            action = fill("DO UPDATE SET {}", sql.SQL(", ").join(pairs))
+        conflict = fill("ON CONFLICT ({}) {}", _names(rows.keys), action) if rows.keys else action
+        return fill(
             "WITH written AS (INSERT INTO {} ({}) SELECT {} FROM {} WHERE {} > 0 {} RETURNING {} AS new) "
             "SELECT count(*) FILTER (WHERE new) FROM written",
             self.place,
@@ -244,7 +244,7 @@ class TargetTable:
             sql.SQL(new),
         )
 
-    def _damaged(self, reason: str) -> StateRefused:
+    def _refuse_damage(self, reason: str) -> StateRefused:
         return StateRefused(
             "OUTPUT_DAMAGED",
             f"the table {self} is not what was written to it: {reason}",

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from substrait_agg.changes.formats.storage_types import shown
+from substrait_agg.changes.formats.storage_types import to_shown
 from substrait_agg.changes.formats.text import join, plain
 from substrait_agg.errors import StateRefused
 from substrait_agg.plan.arrow import KIND
@@ -94,7 +94,7 @@ def _digits(numeric: str) -> tuple[int, int]:
 
 def input_texts(values: Column, field: pa.Field) -> pa.Array:
     """Return the values of a column as PostgreSQL reads them; nulls stay null."""
-    values = shown(values, field)
+    values = to_shown(values, field)
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     return _hex(values) if pa.types.is_binary(values.type) else plain(values)

@@ -46,7 +46,7 @@ def place(schema: str, name: str) -> Any:
     return sql.Identifier(schema, name)
 
 
-def filled(statement: str, *parts: Any) -> Any:
+def fill(statement: str, *parts: Any) -> Any:
     """Return a statement with parts in place of its braces."""
     return sql.SQL(statement).format(*parts)
 
@@ -66,7 +66,7 @@ def locked_version(cursor: Any, schema: str, name: str) -> TableVersion | None:
     if not is_there(cursor, schema, VERSIONS):
         return None
     query = "SELECT checkpoint, view, history, version, created FROM {} WHERE name = {}"
-    cursor.execute(filled(query, place(schema, VERSIONS), *_literals(name)))
+    cursor.execute(fill(query, place(schema, VERSIONS), *_literals(name)))
     row = cursor.fetchone()
     return None if row is None else TableVersion(*row)
 
@@ -80,16 +80,16 @@ def write_version(
         if not is_there(cursor, schema, VERSIONS):
             lock = f"substrait_agg {schema}"
             cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [lock])
-            cursor.execute(filled(_CREATE, place(schema, VERSIONS)))
+            cursor.execute(fill(_CREATE, place(schema, VERSIONS)))
         statement = "INSERT INTO {} VALUES ({}, {}, {}, {}, {}, {}, now()) ON CONFLICT DO NOTHING"
-        cursor.execute(filled(statement, place(schema, VERSIONS), *_literals(name), *values))
+        cursor.execute(fill(statement, place(schema, VERSIONS), *_literals(name), *values))
     else:
         statement = (
             "UPDATE {} SET checkpoint = {}, view = {}, history = {}, version = {}, created = {}, "
             "written = now() WHERE name = {} AND checkpoint = {} AND history = {} AND version = {}"
         )
         before = _literals(name, had.checkpoint, had.history, had.version)
-        cursor.execute(filled(statement, place(schema, VERSIONS), *values, *before))
+        cursor.execute(fill(statement, place(schema, VERSIONS), *values, *before))
     return bool(cursor.rowcount == 1)
 
 

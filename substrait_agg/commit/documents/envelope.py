@@ -39,10 +39,10 @@ class Sealed:
 
 def seal(body: Mapping[str, Any], *, format: int, checkpoint: str) -> bytes:
     """Return a sealed document as bytes."""
-    return sealed(body, format=format, checkpoint=checkpoint).content
+    return seal_document(body, format=format, checkpoint=checkpoint).content
 
 
-def sealed(body: Mapping[str, Any], *, format: int, checkpoint: str) -> Sealed:
+def seal_document(body: Mapping[str, Any], *, format: int, checkpoint: str) -> Sealed:
     """Return a sealed document."""
     whole = {**body, "format": format, "checkpoint": checkpoint}
     content = _dump(whole)
@@ -84,17 +84,17 @@ def unseal(
         other = number > format or (whole and number != format)
         owner = str(body.pop("checkpoint", ""))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise damaged(name, f"it cannot be read ({error}){hint}") from error
+        raise refuse_damage(name, f"it cannot be read ({error}){hint}") from error
     if other:
         raise unknown_format(name)
     if not whole:
-        raise damaged(name, f"its checksum does not match its content{hint}")
+        raise refuse_damage(name, f"its checksum does not match its content{hint}")
     if checkpoint is not None and owner != checkpoint:
-        raise damaged(name, f"it belongs to another checkpoint{hint}")
+        raise refuse_damage(name, f"it belongs to another checkpoint{hint}")
     return Opened(body, owner, crc, number)
 
 
-def damaged(name: str, reason: str) -> StateRefused:
+def refuse_damage(name: str, reason: str) -> StateRefused:
     """Return the error for a file of a checkpoint with unexpected content."""
     return StateRefused(
         "STATE_DAMAGED",
@@ -106,7 +106,7 @@ def damaged(name: str, reason: str) -> StateRefused:
 
 def unreadable(name: str, error: Exception) -> StateRefused:
     """Return the error for a file of a checkpoint that could not be read."""
-    return store_failed(name, error) or damaged(name, f"it cannot be read ({error})")
+    return store_failed(name, error) or refuse_damage(name, f"it cannot be read ({error})")
 
 
 def unknown_format(name: str) -> StateRefused:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from substrait_agg.commit.documents.envelope import damaged
+from substrait_agg.commit.documents.envelope import refuse_damage
 from substrait_agg.files.atomic_files import PRIVATE, new_private
 from substrait_agg.files.filesystem import filesystem
 from substrait_agg.files.locations import Location, Remote, location_of
@@ -79,7 +79,7 @@ class FolderFiles:
         try:
             filesystem().make(self._folder, PRIVATE)
         except FileExistsError as error:
-            raise damaged(self._folder.name, "it is not a folder") from error
+            raise refuse_damage(self._folder.name, "it is not a folder") from error
         filesystem().sync(self._folder.parent)
 
     @property
@@ -121,7 +121,7 @@ class FolderFiles:
             OSError: the file is missing, or it is not a regular file.
         """
         self.stamp(name)
-        return filesystem().map(self.path(name), _mapped)
+        return filesystem().map(self.path(name), _map)
 
     def read(self, name: str) -> bytes:
         """Return all bytes of a file. Raises as `map`."""
@@ -191,14 +191,14 @@ class FolderFiles:
         """
         path = self.path(name)
         if isinstance(path, Remote):
-            return self._stored(path, content)
+            return self._store(path, content)
         draft = path.parent / f"{DRAFT}{uuid.uuid4().hex}"
         try:
             with filesystem().create(draft, new_private, durable=not flushed) as sink:
                 sink.write(content)
             if flushed:
                 filesystem().sync_all([draft, *flushed])
-            if not self._linked(draft, path, content):
+            if not self._link(draft, path, content):
                 return False
         finally:
             # A remaining draft is harmless. A sweep deletes it.
@@ -226,7 +226,7 @@ class FolderFiles:
                 filesystem().remove(draft)
         self.sync()
 
-    def _linked(self, draft: Path, target: Path, content: bytes) -> bool:
+    def _link(self, draft: Path, target: Path, content: bytes) -> bool:
         try:
             filesystem().link(draft, target)
         except OSError as error:
@@ -238,7 +238,7 @@ class FolderFiles:
             return is_there
         return True
 
-    def _stored(self, target: Remote, content: bytes) -> bool:
+    def _store(self, target: Remote, content: bytes) -> bool:
         try:
             filesystem().publish(target, content)
         except OSError as error:
@@ -297,14 +297,14 @@ class FolderFiles:
 
     def lock(self, name: str, patience: float) -> AbstractContextManager[bool]:
         """Lock a file for a block, which receives whether that took at most `patience` seconds."""
-        return filesystem().locked(self.path(name), patience)
+        return filesystem().lock(self.path(name), patience)
 
 
 @lru_cache(maxsize=1 << 12)
 def _path_in(folder: Location, name: str) -> Location:
     """Return the path of a file; see `FolderFiles.path`."""
     if not _NAME.fullmatch(name):
-        raise damaged(str(folder), f"{name!r} in a snapshot is not the name of a file")
+        raise refuse_damage(str(folder), f"{name!r} in a snapshot is not the name of a file")
     return folder / name
 
 
@@ -313,5 +313,5 @@ def _to_write(path: Path) -> pa.NativeFile:
     return pa.OSFile(str(path), "wb")
 
 
-def _mapped(path: Path) -> pa.NativeFile:
+def _map(path: Path) -> pa.NativeFile:
     return pa.memory_map(str(path), "r")

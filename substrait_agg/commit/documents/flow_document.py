@@ -68,16 +68,16 @@ def parse_flow(text: str) -> nodes.Flow:
     Raises:
         ValueError, TypeError, KeyError: the text is damaged, or another release has written it.
     """
-    return deep_call(_parsed, text)
+    return deep_call(_parse, text)
 
 
 def _text(flow: nodes.Flow) -> str:
-    content = json.dumps(_encoded(flow), separators=(",", ":"), ensure_ascii=True)
+    content = json.dumps(_encode(flow), separators=(",", ":"), ensure_ascii=True)
     return base64.b64encode(zlib.compress(content.encode("ascii"), 9)).decode("ascii")
 
 
-def _parsed(text: str) -> nodes.Flow:
-    flow = _decoded(_content(text))
+def _parse(text: str) -> nodes.Flow:
+    flow = _decode(_content(text))
     if not isinstance(flow, nodes.Flow):
         raise TypeError("it is no flow")
     return flow
@@ -148,17 +148,17 @@ def _defaults(kind: Any) -> dict[str, Any]:
     }
 
 
-def _encoded(value: Any) -> Any:
+def _encode(value: Any) -> Any:
     kind: Any = type(value)
     if kind in _TAGS:
         defaults = _defaults(kind)
         pairs = ((name, getattr(value, name)) for name in defaults)
         return {
             _TAG: _TAGS[kind],
-            **{n: _encoded(v) for n, v in pairs if not _same(v, defaults[n])},
+            **{n: _encode(v) for n, v in pairs if not _same(v, defaults[n])},
         }
     if isinstance(value, tuple | list):
-        return [_encoded(item) for item in value]
+        return [_encode(item) for item in value]
     if isinstance(value, bytes):
         return {_TAG: "bytes", "hex": value.hex()}
     if isinstance(value, float):
@@ -172,12 +172,12 @@ def _same(value: Any, default: Any) -> bool:
     return type(value) is type(default) and bool(value == default)
 
 
-def _decoded(value: Any) -> Any:
+def _decode(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple(map(_decoded, value))
+        return tuple(map(_decode, value))
     if not isinstance(value, dict):
         return value
-    body = {name: _decoded(item) for name, item in value.items() if name != _TAG}
+    body = {name: _decode(item) for name, item in value.items() if name != _TAG}
     if value[_TAG] == "bytes":
         return bytes.fromhex(body["hex"])
     if value[_TAG] == "float":

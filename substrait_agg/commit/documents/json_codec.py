@@ -22,16 +22,16 @@ LEAST, GREATEST = -(1 << 63), 1 << 64
 _Reader = Callable[[Any], Any]
 
 
-def encoded(value: Any) -> Any:
+def encode(value: Any) -> Any:
     """Return the JSON values of a dataclass: an object with a key per field."""
     if is_dataclass(value):
         kind: Any = type(value)
         if (names := _plain_names(kind)) is not None:
             return {name: getattr(value, name) for name in names}
-        forms, omitted = _stored_values(kind), _omitted(kind)
+        forms, omitted = _stored_values(kind), _omit(kind)
         return {
-            key: encoded(
-                _mapped(forms[name], getattr(value, name))
+            key: encode(
+                _map_values(forms[name], getattr(value, name))
                 if name in forms
                 else getattr(value, name)
             )
@@ -39,9 +39,9 @@ def encoded(value: Any) -> Any:
             if getattr(value, name) != omitted.get(name, MISSING)
         }
     if isinstance(value, tuple | list):
-        return [encoded(item) for item in value]
+        return [encode(item) for item in value]
     if isinstance(value, Mapping):
-        return {key: encoded(item) for key, item in value.items()}
+        return {key: encode(item) for key, item in value.items()}
     return value
 
 
@@ -61,7 +61,7 @@ def _keys(kind: Any) -> dict[str, str]:
 
 
 @cache
-def _omitted(kind: Any) -> dict[str, Any]:
+def _omit(kind: Any) -> dict[str, Any]:
     """Return the default of each field that is left out if it has its default."""
     return {
         f.name: f.default if f.default_factory is MISSING else f.default_factory()
@@ -78,7 +78,7 @@ def _stored_values(kind: Any) -> dict[str, Mapping[Any, Any]]:
     }
 
 
-def _mapped(forms: Mapping[Any, Any], value: Any) -> Any:
+def _map_values(forms: Mapping[Any, Any], value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(forms.get(item, item) for item in value)
     return forms.get(value, value)
@@ -86,16 +86,16 @@ def _mapped(forms: Mapping[Any, Any], value: Any) -> Any:
 
 def to_line(value: Any) -> str:
     """Return a dataclass as one line of JSON, which `from_line` reads."""
-    return json.dumps(encoded(value))
+    return json.dumps(encode(value))
 
 
 def from_line(kind: type[T], line: str) -> T:
     """Return the dataclass that `to_line` wrote."""
-    return built(kind, json.loads(line))
+    return build(kind, json.loads(line))
 
 
-def built(kind: type[T], body: Any) -> T:
-    """Return the dataclass from the JSON object that `encoded` returned.
+def build(kind: type[T], body: Any) -> T:
+    """Return the dataclass from the JSON object that `encode` returned.
 
     Args:
         kind: the dataclass. Its fields are int, str, bool, literals, other such dataclasses, tuples
@@ -120,7 +120,7 @@ def _reader(kind: Any) -> _Reader:
             for key, name in _keys(class_).items()
         }
         keys = {name: key for key, name in _keys(class_).items()}
-        optional = frozenset(keys[name] for name in _omitted(class_))
+        optional = frozenset(keys[name] for name in _omit(class_))
         return partial(_object, class_, readers, optional)
     if origin is tuple:
         return partial(_tuple, _reader(arguments[0]))
@@ -138,10 +138,10 @@ def _field_reader(kind: Any, name: str, hint: Any) -> _Reader:
     forms = _stored_values(kind).get(name)
     if forms is None:
         return _reader(hint)
-    return partial(_restored, forms, {form: value for value, form in forms.items()}, _reader(hint))
+    return partial(_restore, forms, {form: value for value, form in forms.items()}, _reader(hint))
 
 
-def _restored(
+def _restore(
     forms: Mapping[Any, Any], values: Mapping[Any, Any], reader: _Reader, stored: Any
 ) -> Any:
     def restore(item: Any) -> Any:

@@ -11,9 +11,9 @@ import uuid
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from substrait_agg.commit.documents.envelope import damaged, seal, unreadable, unseal
+from substrait_agg.commit.documents.envelope import refuse_damage, seal, unreadable, unseal
 from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.documents.json_codec import built, encoded
+from substrait_agg.commit.documents.json_codec import build, encode
 from substrait_agg.commit.documents.state_schema import InputSchema, OperatorSchema
 from substrait_agg.document_fields import (
     DOCUMENT_KEY,
@@ -225,7 +225,7 @@ def new_identity() -> str:
 
 def document_bytes(document: PlanDocument, identity: str) -> bytes:
     """Return the content of the file of a plan document."""
-    return seal({"plan": encoded(document)}, format=PLAN_FORMAT, checkpoint=identity)
+    return seal({"plan": encode(document)}, format=PLAN_FORMAT, checkpoint=identity)
 
 
 def document_name(plan: str) -> str:
@@ -237,7 +237,7 @@ def document_name(plan: str) -> str:
         StateRefused: STATE_DAMAGED if `plan` is not a fingerprint.
     """
     if not _FINGERPRINT.fullmatch(plan):
-        raise damaged(PLAN, f"a version belongs to the unknown plan {plan[:12]!r}")
+        raise refuse_damage(PLAN, f"a version belongs to the unknown plan {plan[:12]!r}")
     return f"plan-{plan}.json"
 
 
@@ -257,12 +257,12 @@ def parse_document(
     """
     opened = unseal(content, name, format=PLAN_FORMAT, checkpoint=checkpoint)
     try:
-        document = built(PlanDocument, opened.body["plan"])
+        document = build(PlanDocument, opened.body["plan"])
         for operator in document.state_schemas:
             operator.check()
         document.check_views()
     except (ValueError, TypeError, KeyError) as error:
-        raise damaged(name, f"it cannot be read ({error})") from error
+        raise refuse_damage(name, f"it cannot be read ({error})") from error
     return opened.checkpoint, document
 
 
@@ -275,7 +275,7 @@ def read_whole(files: FolderFiles, name: str, shown: str) -> bytes:
     try:
         return files.read(name)
     except FileNotFoundError as error:
-        raise damaged(shown, "it is missing") from error
+        raise refuse_damage(shown, "it is missing") from error
     except OSError as error:
         raise unreadable(shown, error) from error
 
@@ -294,7 +294,7 @@ def other_document(root: FolderFiles, plan: str, identity: str) -> PlanDocument:
     name = document_name(plan)
     _, document = parse_document(read_whole(root, name, name), name, identity)
     if document.plan != plan:
-        raise damaged(name, f"it belongs to plan {document.plan[:12]}")
+        raise refuse_damage(name, f"it belongs to plan {document.plan[:12]}")
     return document
 
 
@@ -318,6 +318,6 @@ def check_same_document(stored: PlanDocument, document: PlanDocument) -> None:
     """
     same = replace(stored, operator_texts=document.operator_texts, flow=document.flow)
     if same != document:
-        raise damaged(
+        raise refuse_damage(
             document_name(document.plan), "it was written by another release or with other options"
         )

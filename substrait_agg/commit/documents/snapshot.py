@@ -6,8 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from substrait_agg.commit.documents.envelope import Opened, Sealed, damaged, sealed, unseal
-from substrait_agg.commit.documents.json_codec import built, encoded
+from substrait_agg.commit.documents.envelope import (
+    Opened,
+    Sealed,
+    refuse_damage,
+    seal_document,
+    unseal,
+)
+from substrait_agg.commit.documents.json_codec import build, encode
 from substrait_agg.commit.documents.positions import FileList, Positions
 from substrait_agg.commit.hash_ranges import clip, outside
 from substrait_agg.document_fields import DOCUMENT_KEY, DOCUMENT_OMITTED
@@ -250,11 +256,11 @@ class Snapshot:
 
     def to_bytes(self, checkpoint: str = "") -> bytes:
         """Return the bytes of the snapshot as a sealed document."""
-        return self.sealed(checkpoint).content
+        return self.seal(checkpoint).content
 
-    def sealed(self, checkpoint: str) -> Sealed:
+    def seal(self, checkpoint: str) -> Sealed:
         """Return the snapshot as a sealed document."""
-        return sealed(encoded(self), format=FORMAT, checkpoint=checkpoint)
+        return seal_document(encode(self), format=FORMAT, checkpoint=checkpoint)
 
 
 @lru_cache(maxsize=PARSED_SNAPSHOTS)
@@ -271,11 +277,11 @@ def parse_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> 
     """
     opened = unseal_snapshot(content, name, checkpoint)
     try:
-        snapshot = built(Snapshot, opened.body)
+        snapshot = build(Snapshot, opened.body)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise damaged(name, f"it cannot be read ({error})") from error
+        raise refuse_damage(name, f"it cannot be read ({error})") from error
     if not snapshot.operators:
-        raise damaged(name, "it has no operators")
+        raise refuse_damage(name, "it has no operators")
     return snapshot
 
 

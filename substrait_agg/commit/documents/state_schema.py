@@ -33,7 +33,7 @@ from substrait_agg.functions.aggregates.accumulators import (
     WeightKind,
     tree_counters,
 )
-from substrait_agg.required import required
+from substrait_agg.required import require
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ def _operator(node: Node, identity: Identity, shown: bool) -> OperatorSchema:
         arguments=arguments,
         numbers=tuple(_number(node, a, arguments, trees) for a in node.accumulators),
         trees=trees,
-        extremes=tuple(ExtremeSchema(required(tree), side) for tree, side in ends),
+        extremes=tuple(ExtremeSchema(require(tree), side) for tree, side in ends),
         measures=tuple(
             MeasureSchema(
                 print_,

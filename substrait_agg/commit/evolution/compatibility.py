@@ -120,7 +120,7 @@ class _Rule:
     reason: str = ""
 
 
-def _differing(value: Callable[[PlanDocument], object]) -> Callable[..., bool]:
+def _compare_by(value: Callable[[PlanDocument], object]) -> Callable[..., bool]:
     return lambda there, document: value(there) != value(document)
 
 
@@ -129,7 +129,7 @@ def _other_policy(stored: PlanDocument, document: PlanDocument) -> bool:
 
     The layout depends on the policy. Without retractions, the policy has no effect.
     """
-    return stored.early != document.early and _retracting(stored) == _retracting(document)
+    return stored.early != document.early and _find_retracting(stored) == _find_retracting(document)
 
 
 def differences(stored: PlanDocument, document: PlanDocument) -> list[str]:
@@ -188,11 +188,11 @@ def differences_line(lines: Sequence[str]) -> str:
     return "; ".join([*lines[:SHOWN], *more])
 
 
-def _listed(names: str | tuple[str, ...]) -> str:
+def _list_names(names: str | tuple[str, ...]) -> str:
     return (names if isinstance(names, str) else ", ".join(names)) or "nothing"
 
 
-def _retracting(document: PlanDocument) -> tuple[bool, ...]:
+def _find_retracting(document: PlanDocument) -> tuple[bool, ...]:
     """Return which operators receive retractions."""
     return tuple(kind != "append_only" for kind in document.layout)
 
@@ -208,25 +208,25 @@ def _policy(document: PlanDocument) -> str:
 _DURATIONS = "as before (durations may change)"
 _RULES = (
     _Rule(
-        "KEYS_DIFFER", _differing(lambda d: d.upserts),
+        "KEYS_DIFFER", _compare_by(lambda d: d.upserts),
         "for {}, not for {}", _keys,
         "give the sources the same key= and order= as before",
     ),
     _Rule(
-        "STATIC_DIFFERS", _differing(lambda d: d.static),
-        "with the static tables {}, not {}", lambda d: _listed(d.static),
+        "STATIC_DIFFERS", _compare_by(lambda d: d.static),
+        "with the static tables {}, not {}", lambda d: _list_names(d.static),
         "give static=true for the same tables as before",
         ": rows of a static table are read once, and rows that were joined with it are not stored",
     ),
     # Closed or evicted groups cannot be restored, and groups without an event time cannot get one.
     _Rule(
-        "WATERMARK_DIFFERS", _differing(lambda d: d.watermarks),
-        "with --watermark of {}, not of {}", lambda d: _listed(d.watermarks),
+        "WATERMARK_DIFFERS", _compare_by(lambda d: d.watermarks),
+        "with --watermark of {}, not of {}", lambda d: _list_names(d.watermarks),
         f"give --watermark {_DURATIONS}",
     ),
     _Rule(
-        "TTL_DIFFERS", _differing(lambda d: d.forget),
-        "with --ttl of {}, not of {}", lambda d: _listed(d.forget),
+        "TTL_DIFFERS", _compare_by(lambda d: d.forget),
+        "with --ttl of {}, not of {}", lambda d: _list_names(d.forget),
         f"give --ttl {_DURATIONS}",
     ),
     _Rule(
@@ -235,7 +235,7 @@ _RULES = (
         "give the same --early-retraction as before",
     ),
     _Rule(
-        "WEIGHTS_DIFFER", _differing(lambda d: d.layout),
+        "WEIGHTS_DIFFER", _compare_by(lambda d: d.layout),
         "for sources with weights {}, not {}", lambda d: ", ".join(d.layout),
         "give the same weight= or op= as before",
     ),

@@ -206,15 +206,15 @@ class _Planner:
         self._check_anew(old, ordinal, failure)
         return None
 
-    def _named(self, ordinal: int) -> str:
+    def _name_operator(self, ordinal: int) -> str:
         """Return the name of an operator for messages."""
         return f"operator {ordinal}" if len(self._wanted.state_schemas) > 1 else "the plan"
 
     def _reads_others(self, ordinal: int) -> str:
-        return f"{self._named(ordinal)} reads other rows, or groups them by other keys"
+        return f"{self._name_operator(ordinal)} reads other rows, or groups them by other keys"
 
     def _would_rebuild(self, ordinal: int, why_not: str) -> str:
-        return f"{self._named(ordinal)} would have to be rebuilt: {why_not}"
+        return f"{self._name_operator(ordinal)} would have to be rebuilt: {why_not}"
 
     def _measure(self, ordinal: int, measure: int) -> str:
         where = f" of operator {ordinal}" if len(self._wanted.state_schemas) > 1 else ""
@@ -230,7 +230,7 @@ class _Planner:
     def _migration(self, old: int, ordinal: int) -> Migration:
         old_schema, now = self._there.state_schemas[old], self._wanted.state_schemas[ordinal]
         state = self._last.operators[old]
-        migration = _matched(old, old_schema, now)
+        migration = _match(old, old_schema, now)
         self._check_options(old_schema, now, ordinal)
         if migration.same and _same_input(old_schema, now):
             self._check_shown(state, old, ordinal)
@@ -239,12 +239,12 @@ class _Planner:
             return replace(migration, same=False, ports=self._ports(old_schema, now, ordinal))
         if now.kind in _ONLY_KEPT:
             raise _Unmigratable(
-                f"{self._named(ordinal)} stores {now.kind} with the columns that the plan reads, and these columns "
+                f"{self._name_operator(ordinal)} stores {now.kind} with the columns that the plan reads, and these columns "
                 "differ"
             )
         self._check_shown(state, old, ordinal)
         unmade = list(self._unmade(migration, old_schema, now, ordinal))
-        mixed = list(self._mixed(migration, state, ordinal))
+        mixed = list(self._iter_mixed(migration, state, ordinal))
         if unmade or mixed:
             raise _Unmigratable(*unmade, *mixed, rebuildable=not mixed)
         return migration
@@ -260,7 +260,7 @@ class _Planner:
             missing = sum(value not in stored for value in values)
             if missing:
                 raise _Unmigratable(
-                    f"{self._named(ordinal)} now reads {missing} more "
+                    f"{self._name_operator(ordinal)} now reads {missing} more "
                     f"{'column' if missing == 1 else 'columns'} of the {side} input of a join; only the "
                     "columns that the plan read before are stored",
                     rebuildable=True,
@@ -276,17 +276,19 @@ class _Planner:
         ):
             if before != after:
                 raise _Unmigratable(
-                    f"{self._named(ordinal)} has other {what}: give {option} as before"
+                    f"{self._name_operator(ordinal)} has other {what}: give {option} as before"
                 )
 
     def _check_shown(self, state: OperatorState, old: int, ordinal: int) -> None:
         """Check the state that only an operator of a view has."""
         if state[PENDING] and not self._wanted.state_schemas[ordinal].shown:
             raise _Unmigratable(
-                f"{self._named(ordinal)} is now read by another operator: {WAITING}"
+                f"{self._name_operator(ordinal)} is now read by another operator: {WAITING}"
             )
         if self._wanted.shows(ordinal) and not self._there.shows(old) and self._forgets:
-            raise _Unmigratable(f"{self._named(ordinal)} now produces the view, and {FINISHED}")
+            raise _Unmigratable(
+                f"{self._name_operator(ordinal)} now produces the view, and {FINISHED}"
+            )
 
     @property
     def _forgets(self) -> bool:
@@ -320,10 +322,10 @@ class _Planner:
                 yield f"{self._measure(ordinal, i)}: {why[0]}"
         guards = [i for i, t in enumerate(now.trees) if t.holds == "whole rows"]
         if not named and (trees or numbers) and not any(i in trees for i in guards):
-            yield f"{self._named(ordinal)}: {unread}"
+            yield f"{self._name_operator(ordinal)}: {unread}"
         elif any(i in trees for i in guards) and not named:
             yield (
-                f"{self._named(ordinal)} now reads more columns, and all columns that it reads are stored to "
+                f"{self._name_operator(ordinal)} now reads more columns, and all columns that it reads are stored to "
                 "detect early retractions"
             )
         elif any(migration.trees[i] is None for i in guards) and self._last.counters.get(
@@ -331,7 +333,9 @@ class _Planner:
         ):
             yield "rows wait in quarantine for their insertion, and they have other columns than the new plan reads"
 
-    def _mixed(self, migration: Migration, state: OperatorState, ordinal: int) -> Iterator[str]:
+    def _iter_mixed(
+        self, migration: Migration, state: OperatorState, ordinal: int
+    ) -> Iterator[str]:
         """Yield the new measures that would not match what the view shows.
 
         Waiting groups show an older instant, and closed groups have no state.
@@ -385,11 +389,11 @@ class _Planner:
         for ordinal in sorted(again):
             now, old = self._wanted.state_schemas[ordinal], self._found.get(ordinal)
             if now.kind in _BY_ARRIVAL:
-                yield f"{self._named(ordinal)} ({now.kind}) would have to be rebuilt: {ARRIVALS}"
+                yield f"{self._name_operator(ordinal)} ({now.kind}) would have to be rebuilt: {ARRIVALS}"
             if any(tree.holds == "arrivals" for tree in now.trees):
                 yield self._would_rebuild(ordinal, ARRIVALS)
             if now.early == "quarantine":
-                yield f"{self._named(ordinal)} may have rows in quarantine"
+                yield f"{self._name_operator(ordinal)} may have rows in quarantine"
             if old is not None and self._last.operators[old][PENDING]:
                 yield self._would_rebuild(ordinal, WAITING)
             surrogates = [] if old is None else self._surrogates(old, ordinal)
@@ -427,7 +431,7 @@ def _in_common(old_schema: OperatorSchema, now: OperatorSchema) -> int:
     return sum(common.values())
 
 
-def _matched(old: int, old_schema: OperatorSchema, now: OperatorSchema) -> Migration:
+def _match(old: int, old_schema: OperatorSchema, now: OperatorSchema) -> Migration:
     numbers = _positions([n.print for n in old_schema.numbers], [n.print for n in now.numbers])
     trees = _positions([t.print for t in old_schema.trees], [t.print for t in now.trees])
     kept_ends = [(old_schema.trees[e.tree].print, e.side) for e in old_schema.extremes]

@@ -27,14 +27,14 @@ from substrait_agg.operator.aggregate.groups import (
     Sums,
     group_ordinals,
 )
-from substrait_agg.operator.aggregate.step import added
+from substrait_agg.operator.aggregate.step import add
 from substrait_agg.operator.aggregate.stored import stored_rows
 from substrait_agg.operator.aggregate.trees import (
     GroupExtremes,
     GroupTrees,
     OpenTree,
     TreeDelta,
-    counted,
+    count_entries,
     distinct_sums,
     tree_delta,
 )
@@ -50,7 +50,7 @@ from substrait_agg.operator.numeric.delta import (
     float_digits,
     unpack_floats,
 )
-from substrait_agg.required import required
+from substrait_agg.required import require
 from substrait_agg.state.entries import Entries, consolidate_sorted
 from substrait_agg.state.keys.rows import Hashes, Indices, as_mask, take, whole
 from substrait_agg.state.ordered import OrderedTree
@@ -106,7 +106,7 @@ def entries_read(migration: Migration, spec: OperatorSpec, rows: pa.Table) -> In
     fixed = unpack_digits(rows, _offset(migration.digits, len(migration.digits)))
     total = np.zeros(rows.num_rows, np.int64)
     for tree in read:
-        at = _offset(migration.digits, required(migration.entries[tree]))
+        at = _offset(migration.digits, require(migration.entries[tree]))
         total += fixed[at] + (fixed[at + 1] << 32)
     return total
 
@@ -124,7 +124,7 @@ def _offset(digits: Sequence[int], ordinal: int) -> int:
     return COUNT_DIGITS + sum(digits[:ordinal])
 
 
-def migrated(
+def migrate_groups(
     spec: OperatorSpec, migration: Migration, rows: pa.Table, before: OldState
 ) -> RewrittenSlice:
     """Rewrite groups to the state of a new plan.
@@ -138,7 +138,7 @@ def migrated(
     Raises:
         RunFailed: RESULT_OVERFLOW, WEIGHT_OVERFLOW, TOTAL_OVERFLOW or USER_MEASURE_FAILED.
     """
-    return GroupRewriter(spec, migration, rows.combine_chunks(), before).migrated()
+    return GroupRewriter(spec, migration, rows.combine_chunks(), before).migrate_groups()
 
 
 class GroupRewriter:
@@ -155,10 +155,10 @@ class GroupRewriter:
             self._chains = rows.column("chain").to_numpy()
         self._entries: dict[int, Entries | None] = {}
 
-    def migrated(self) -> RewrittenSlice:
-        """Rewrite the groups, as the function `migrated`."""
+    def migrate_groups(self) -> RewrittenSlice:
+        """Rewrite the groups, as the function `migrate_groups`."""
         spec, rows = self._spec, self._rows
-        now = added(spec, self._sums(), self._copied_accumulators())
+        now = add(spec, self._sums(), self._copied_accumulators())
         ends = self._extremes(now)
         shown = rows.column("shown").to_numpy()
         time = rows.column("time").to_numpy() if spec.forget else None
@@ -216,7 +216,7 @@ class GroupRewriter:
     def _sum(self, ordinal: int) -> Summed | None:
         accumulator = self._spec.accumulators[ordinal]
         if accumulator.kind in TREE_COUNTERS:
-            return counted(accumulator, self._deltas[required(accumulator.tree)], self._count)
+            return count_entries(accumulator, self._deltas[require(accumulator.tree)], self._count)
         if accumulator.tree is not None:
             return distinct_sums(self._spec, ordinal, self._deltas[accumulator.tree], self._count)
         source_rows = self._source_rows(self._migration.number_rows[ordinal])

@@ -18,7 +18,7 @@ from substrait_agg.commit.documents.state_schema import (
     OperatorSchema,
     TreeSchema,
 )
-from substrait_agg.required import required
+from substrait_agg.required import require
 
 
 class _ConstantColumn(Enum):
@@ -111,7 +111,7 @@ def _domain(operator: OperatorSchema, tree: TreeSchema) -> tuple[str, frozenset[
     The values are fingerprints of nullable values only.
     """
     arguments = operator.arguments
-    skipped = [arguments[required(tree.arguments[i])] for i in tree.skipped]
+    skipped = [arguments[require(tree.arguments[i])] for i in tree.skipped]
     by = [arguments[tree.present]] if tree.present is not None else skipped
     condition = by[0].condition if by else ""
     return condition, frozenset(a.value for a in skipped if a.nullable)
@@ -124,7 +124,7 @@ def _plain(
     condition, present = _domain(old_schema, tree)
     if condition != need.condition or not present <= need.present:
         return None
-    places = {old_schema.arguments[required(a)].value: i for i, a in enumerate(tree.arguments)}
+    places = {old_schema.arguments[require(a)].value: i for i, a in enumerate(tree.arguments)}
     return _rows(
         ordinal, need.arguments, lambda a: places.get(a.value) if a.value else ALWAYS_TRUE, now
     )
@@ -135,7 +135,7 @@ def _whole(
 ) -> RowSource | None:
     tree = old_schema.trees[ordinal]
     places: dict[tuple[str, str], Component] = {
-        _pair(old_schema.arguments[required(a)]): i for i, a in enumerate(tree.arguments)
+        _pair(old_schema.arguments[require(a)]): i for i, a in enumerate(tree.arguments)
     }
     places[("", "")] = ALWAYS_TRUE
     rows = _rows(ordinal, arguments, lambda a: places.get(_pair(a)), now)

@@ -21,7 +21,7 @@ from substrait_agg.commit.evolution.rewriter import (
     closed_as,
     entries_read,
     in_order,
-    migrated,
+    migrate_groups,
     pieces,
     shown_rows,
 )
@@ -143,7 +143,7 @@ class _MigrationTask:
             for port in plan.ports:
                 self._rewrite_port(port)
             files = inserted.close(), retracted.close()
-        trees = {name: self._closed(writer) for name, writer in self._writers.items()}
+        trees = {name: self._close(writer) for name, writer in self._writers.items()}
         return MigrationResult(OperatorState.of(trees), *files)
 
     def _rows(self) -> Iterator[tuple[pa.Table, pa.Table]]:
@@ -184,7 +184,7 @@ class _MigrationTask:
         rows = in_order(part)
         sizes = entries_read(plan.migration, plan.spec, rows)
         for piece in pieces(rows, sizes, READ_ENTRIES):
-            rewritten = migrated(plan.spec, plan.migration, piece, self._before)
+            rewritten = migrate_groups(plan.spec, plan.migration, piece, self._before)
             self._write(GROUP, rewritten.rows)
             for i, entries in enumerate(rewritten.trees):
                 if entries is not None:
@@ -230,7 +230,7 @@ class _MigrationTask:
             self._writers[tree] = RunWriter(self._state, name, schema, **pages)
         self._writers[tree].write(rows)
 
-    def _closed(self, writer: RunWriter) -> tuple[RunFile, ...]:
+    def _close(self, writer: RunWriter) -> tuple[RunFile, ...]:
         run, low, high = writer.close(), self._plan.low, self._plan.high
         return () if run is None else (replace(run, low=low, high=high, span=high - low + 1),)
 

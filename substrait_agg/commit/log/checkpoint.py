@@ -37,7 +37,7 @@ from substrait_agg.commit.log.publishing import (
     committed_by_another,
     files_to_flush,
     sweep_drafts,
-    writing,
+    translate_write_errors,
 )
 from substrait_agg.commit.log.reader import CheckpointReader
 from substrait_agg.commit.log.retention import RetentionState, keep
@@ -69,7 +69,7 @@ class Checkpoint(CheckpointReader):
                 EVOLVE_REFUSED with `evolve`.
         """
         self.check_usable()
-        with writing(self.folder, "the checkpoint"):
+        with translate_write_errors(self.folder, "the checkpoint"):
             probe(self.root)
             # Write the document first: `check_usable` refuses a folder that has other content but
             # no document.
@@ -97,7 +97,7 @@ class Checkpoint(CheckpointReader):
         with ExitStack() as opened:
             lock = opened.enter_context(lock_for_run(self.folder))
             if not lock.reaches_all:
-                with writing(self.folder, "its lease"):
+                with translate_write_errors(self.folder, "its lease"):
                     opened.enter_context(lease_for_run(self._owners, self.identity))
             yield
 
@@ -110,7 +110,7 @@ class Checkpoint(CheckpointReader):
             CommitConflict: CHECKPOINT_BUSY.
             RunFailed: CHECKPOINT_NOT_WRITTEN.
         """
-        with writing(self.folder, "its claim"):
+        with translate_write_errors(self.folder, "its claim"):
             self.fence = claim(self._owners, self.identity)
 
     def check(
@@ -157,8 +157,8 @@ class Checkpoint(CheckpointReader):
             RunFailed: CHECKPOINT_NOT_WRITTEN. The document alone changes nothing.
             StateRefused: STATE_DAMAGED if the existing document of that plan is different.
         """
-        if document.plan != self._identified()[1].plan:
-            with writing(self.folder, "the new plan"):
+        if document.plan != self._identify()[1].plan:
+            with translate_write_errors(self.folder, "the new plan"):
                 self.fence.check()
                 publish_document(self.root, document, self.identity)
         check_same_document(self.document_of(document.plan), document)
@@ -178,8 +178,8 @@ class Checkpoint(CheckpointReader):
         # committed.
         attempt, before = uuid.uuid4().hex, self._checksum_of(snapshot.version - 1) or 0
         attempted = replace(snapshot, attempt=attempt, parent=before)
-        document = attempted.sealed(self.identity)
-        with writing(self.folder, f"version {snapshot.version}"):
+        document = attempted.seal(self.identity)
+        with translate_write_errors(self.folder, f"version {snapshot.version}"):
             self.fence.check()
             flushed = [
                 *files_to_flush(self.state, snapshot.state_files, snapshot.version),
@@ -215,7 +215,7 @@ class Checkpoint(CheckpointReader):
                 was computed from `retention_state`.
         """
         following = replace(noted, revision=noted.revision + self.root.is_remote)
-        with self.fence.guarded():  # a run that was suspended must not overwrite a newer record
+        with self.fence.guard():  # a run that was suspended must not overwrite a newer record
             if not keep(self.root, following.revision, following.to_bytes(self.identity)):
                 self.fence.check()
                 raise BlockingIOError(errno.EAGAIN, "another process is sweeping", str(self.folder))

@@ -49,7 +49,7 @@ class Fence:
         """
 
     @contextmanager
-    def guarded(self) -> Iterator[None]:
+    def guard(self) -> Iterator[None]:
         """Prevent claims by other runs within a block, which should be short.
 
         Raises:
@@ -81,8 +81,8 @@ class EpochFence(Fence):
             )
 
     @contextmanager
-    def guarded(self) -> Iterator[None]:
-        """See `Fence.guarded`."""
+    def guard(self) -> Iterator[None]:
+        """See `Fence.guard`."""
         with _alone(self._files):
             self.check()
             yield

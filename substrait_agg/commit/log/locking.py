@@ -18,7 +18,7 @@ import stat
 import time
 from datetime import UTC, datetime
 
-from substrait_agg.commit.documents.envelope import damaged
+from substrait_agg.commit.documents.envelope import refuse_damage
 from substrait_agg.errors import StateRefused
 from substrait_agg.files import download_cache
 from substrait_agg.files.locations import Location, Remote
@@ -76,7 +76,7 @@ def lock_for_run(folder: Location) -> Lock:
     try:
         _flock(handle)
     except OSError as error:
-        signed = _signed(handle)
+        signed = _sign_handle(handle)
         os.close(handle)
         if error.errno in _BUSY:
             raise _busy(folder, signed) from error
@@ -102,7 +102,7 @@ def lock_for_tool(folder: Location, *, alone: bool = False) -> Lock:
     try:
         _flock(handle)
     except OSError as error:
-        signed = _signed(handle)
+        signed = _sign_handle(handle)
         os.close(handle)
         if error.errno in _BUSY:
             raise _busy(folder, signed) from error
@@ -155,7 +155,7 @@ def _holder(folder: Location, patience: float) -> str | None:
     try:
         _flock(handle, patience)
     except OSError as error:
-        return _signed(handle) if error.errno in _BUSY else None
+        return _sign_handle(handle) if error.errno in _BUSY else None
     finally:
         os.close(handle)
     return None
@@ -178,7 +178,7 @@ def _open(folder: Location) -> int:
 
 
 def _not_plain() -> StateRefused:
-    return damaged(LOCK, "it is not a regular file; it contains no data and can be removed")
+    return refuse_damage(LOCK, "it is not a regular file; it contains no data and can be removed")
 
 
 def _flock(handle: int, patience: float = GLANCE_SECONDS) -> None:
@@ -201,7 +201,7 @@ def _sign(handle: int) -> None:
     os.pwrite(handle, json.dumps(owner).encode(), 0)
 
 
-def _signed(handle: int) -> str:
+def _sign_handle(handle: int) -> str:
     try:
         owner = json.loads(os.pread(handle, 4096, 0))
         return f" by process {owner['process']} on {owner['host']}, since {owner['since']}"

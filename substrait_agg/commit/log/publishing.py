@@ -1,6 +1,6 @@
 """Parts of a commit besides the snapshot.
 
-`files_to_flush` finds the files that have to be durable before a version. `writing` and `tidying` turn failures of the
+`files_to_flush` finds the files that have to be durable before a version. `translate_write_errors` and `warn_of_leftovers` turn failures of the
 file system into errors and warnings that users understand.
 """
 
@@ -65,7 +65,7 @@ def files_to_flush(
 
 
 @contextmanager
-def writing(folder: str | Location, what: str) -> Iterator[None]:
+def translate_write_errors(folder: str | Location, what: str) -> Iterator[None]:
     """Translate failures to write `what` into errors that tell whether it was written.
 
     Raises:
@@ -100,7 +100,7 @@ def _is_unread(error: StateRefused) -> bool:
 
 
 @contextmanager
-def tidying(folder: Location) -> Iterator[None]:
+def warn_of_leftovers(folder: Location) -> Iterator[None]:
     """Warn if a block cannot remove unneeded files. They stay until the next sweep."""
     try:
         yield
@@ -132,7 +132,7 @@ def sweep_drafts(fence: Fence, folders: Iterable[FolderFiles]) -> None:
     """
     if fence is NO_FENCE:
         return
-    with fence.guarded():
+    with fence.guard():
         for files in folders:
             for name in files.names():
                 if name.startswith(DRAFT):

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from substrait_agg.commit.documents.envelope import damaged
+from substrait_agg.commit.documents.envelope import refuse_damage
 from substrait_agg.commit.documents.file_names import run_name
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.positions import FileList, FilesPosition, ReadFile
-from substrait_agg.commit.log.publishing import writing
+from substrait_agg.commit.log.publishing import translate_write_errors
 from substrait_agg.state.storage import store_failed
 
 MOST_RECENT = 256
@@ -67,7 +67,7 @@ def with_files(
     while longer and longer[-1].rows < 2 * sum(part.num_rows for part in tables):
         tables.append(read_list(storage, longer.pop()))
     merged = pa.concat_tables(tables).combine_chunks().sort_by("uri")
-    with writing(storage.root, f"the list of files of version {version}"):
+    with translate_write_errors(storage.root, f"the list of files of version {version}"):
         written = _write(storage, merged, run_name(TREE, source, version))
     return FilesPosition((*longer, written))
 
@@ -93,12 +93,12 @@ def read_list(storage: FolderFiles, names: FileList) -> pa.Table:
     path = f"state/{names.name}"
     try:
         if not storage.is_whole(names.name, names.bytes, names.crc):
-            raise damaged(path, "its size or checksum is not the one in the snapshot")
+            raise refuse_damage(path, "its size or checksum is not the one in the snapshot")
         with storage.map(names.name) as source:
             table = pa.ipc.open_file(source).read_all()
     except (OSError, pa.ArrowException) as error:
-        raise store_failed(names.name, error) or damaged(path, str(error)) from error
+        raise store_failed(names.name, error) or refuse_damage(path, str(error)) from error
     nulls = any(column.null_count for column in table.columns)
     if nulls or (table.schema, table.num_rows) != (_SCHEMA, names.rows):
-        raise damaged(path, "it is not the list of files that the snapshot describes")
+        raise refuse_damage(path, "it is not the list of files that the snapshot describes")
     return table

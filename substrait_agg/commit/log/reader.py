@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from substrait_agg.commit.documents.envelope import Sealed, damaged, unreadable
+from substrait_agg.commit.documents.envelope import Sealed, refuse_damage, unreadable
 from substrait_agg.commit.documents.file_names import (
     snapshot_name,
     version_of,
@@ -81,7 +81,7 @@ class CheckpointReader:
                 STATE_DAMAGED if it has versions but no plan document, or if that is damaged.
         """
         if self.exists():
-            self._identified()
+            self._identify()
             return
         path = self.folder
         if not isinstance(path, Remote) and path.exists() and not path.is_dir():
@@ -92,7 +92,7 @@ class CheckpointReader:
             raise _not_a_checkpoint(self.folder, f"{nearest} is not a folder")
         # Another run may have created the checkpoint in the meantime.
         if self.snapshots.names() and not self.exists():
-            raise damaged(PLAN, "it is missing, but versions exist")
+            raise refuse_damage(PLAN, "it is missing, but versions exist")
         names = filesystem().names(self.folder, folders=True)
         if not all(name.startswith((DRAFT, PROBE)) for name in names) and not self.exists():
             raise _not_a_checkpoint(self.folder, "this folder is not empty and is not a checkpoint")
@@ -117,7 +117,7 @@ class CheckpointReader:
         Raises:
             StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
-        first = self._identified()[1]
+        first = self._identify()[1]
         versions = self.versions() if has_others(self.root) else []
         return self.document_of(self.snapshot(versions[-1]).plan) if versions else first
 
@@ -127,7 +127,7 @@ class CheckpointReader:
         Raises:
             StateRefused: as `document`.
         """
-        first = self._identified()[1]
+        first = self._identify()[1]
         if plan == first.plan:
             return first
         return other_document(self.root, plan, self.identity)
@@ -139,9 +139,9 @@ class CheckpointReader:
         Raises:
             StateRefused: as `document`.
         """
-        return self._identified()[0]
+        return self._identify()[0]
 
-    def _identified(self) -> tuple[str, PlanDocument]:
+    def _identify(self) -> tuple[str, PlanDocument]:
         content = self._content(self.root, PLAN, PLAN)
         if content is None:
             self.check_usable()
@@ -192,9 +192,9 @@ class CheckpointReader:
         versions = [version for version in versions if version >= first]
         for expected, version in enumerate(versions, start=first):
             if expected != version:
-                raise damaged(_shown(expected), "it is missing")
+                raise refuse_damage(_show_version(expected), "it is missing")
         if not versions and (first or self._has_lost_all()):
-            raise damaged(_shown(first), "it is missing")
+            raise refuse_damage(_show_version(first), "it is missing")
         return versions
 
     def _has_lost_all(self) -> bool:
@@ -218,20 +218,22 @@ class CheckpointReader:
         Raises:
             StateRefused: VERSION_UNKNOWN, STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
-        shown = _shown(version)
+        shown = _show_version(version)
         content = self._version_content(version) if 0 <= version < MOST_VERSIONS else None
         if content is None:
             raise _version_unknown(self.folder, version, self.check_versions())
         published = self._published_as(version, content)
         snapshot = published[0] if published else parse_snapshot(content, shown, self._owner())
         if snapshot.version != version:
-            raise damaged(shown, f"it contains version {snapshot.version}")
+            raise refuse_damage(shown, f"it contains version {snapshot.version}")
         if self._known_checksum(version - 1) not in (None, snapshot.parent):
-            raise damaged(shown, f"it does not follow version {version - 1} of this checkpoint")
+            raise refuse_damage(
+                shown, f"it does not follow version {version - 1} of this checkpoint"
+            )
         return snapshot
 
     def _version_content(self, version: int) -> bytes | None:
-        name, shown = snapshot_name(version), _shown(version)
+        name, shown = snapshot_name(version), _show_version(version)
         return None if version < 0 else self._content(self.snapshots, name, shown)
 
     def _known_checksum(self, version: int) -> int | None:
@@ -246,14 +248,14 @@ class CheckpointReader:
 
     def _checksum_of(self, version: int) -> int | None:
         """Return the checksum of a version's document, or None if it is missing."""
-        shown, content = _shown(version), self._version_content(version)
+        shown, content = _show_version(version), self._version_content(version)
         if content is None:
             return None
         if published := self._published_as(version, content):
             return published[1].crc
         opened = unseal_snapshot(content, shown)
         if opened.body.get("version") != version:
-            raise damaged(shown, f"it contains version {opened.body.get('version')}")
+            raise refuse_damage(shown, f"it contains version {opened.body.get('version')}")
         return opened.crc
 
     def _remember(self, snapshot: Snapshot, document: Sealed) -> None:
@@ -308,7 +310,7 @@ class CheckpointReader:
         )
 
 
-def _shown(version: int) -> str:
+def _show_version(version: int) -> str:
     return f"snapshots/{snapshot_name(version)}"
 
 

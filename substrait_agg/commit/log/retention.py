@@ -6,10 +6,10 @@ import errno
 from contextlib import suppress
 from dataclasses import dataclass
 
-from substrait_agg.commit.documents.envelope import damaged, seal, unreadable, unseal
+from substrait_agg.commit.documents.envelope import refuse_damage, seal, unreadable, unseal
 from substrait_agg.commit.documents.file_names import KEPT_REVISION, retention_name
 from substrait_agg.commit.documents.files import FolderFiles, OutcomeUnknown
-from substrait_agg.commit.documents.json_codec import built, encoded
+from substrait_agg.commit.documents.json_codec import build, encode
 from substrait_agg.durations import microseconds
 from substrait_agg.errors import UsageError
 
@@ -85,7 +85,7 @@ class RetentionState:
 
     def to_bytes(self, checkpoint: str) -> bytes:
         """Return the record as a sealed document."""
-        return seal(encoded(self), format=KEPT_FORMAT, checkpoint=checkpoint)
+        return seal(encode(self), format=KEPT_FORMAT, checkpoint=checkpoint)
 
     @staticmethod
     def of(content: bytes, checkpoint: str | None) -> RetentionState:
@@ -96,11 +96,11 @@ class RetentionState:
         """
         opened = unseal(content, KEPT, format=KEPT_FORMAT, checkpoint=checkpoint, without=_WITHOUT)
         try:
-            state = built(RetentionState, opened.body)
+            state = build(RetentionState, opened.body)
         except (ValueError, TypeError) as error:
-            raise damaged(KEPT, f"it cannot be read ({error}); {_WITHOUT}") from error
+            raise refuse_damage(KEPT, f"it cannot be read ({error}); {_WITHOUT}") from error
         if min(state.state_from, state.changes_from, state.swept + 1) < 0:
-            raise damaged(KEPT, f"it contains a negative version; {_WITHOUT}")
+            raise refuse_damage(KEPT, f"it contains a negative version; {_WITHOUT}")
         return state
 
 
@@ -121,11 +121,11 @@ def newest_retention(root: FolderFiles) -> bytes | None:
             return root.read(name)
         except FileNotFoundError as error:
             if not root.is_remote:
-                raise damaged(KEPT, "it is missing") from error
+                raise refuse_damage(KEPT, "it is missing") from error
             continue  # a newer record has replaced it
         except OSError as error:
             raise unreadable(name, error) from error
-    raise damaged(KEPT, "it is listed, but does not exist")
+    raise refuse_damage(KEPT, "it is listed, but does not exist")
 
 
 def keep(root: FolderFiles, revision: int, content: bytes) -> bool:

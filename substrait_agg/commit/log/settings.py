@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from substrait_agg.commit.documents.envelope import damaged, seal, unseal
-from substrait_agg.commit.documents.json_codec import built, encoded
+from substrait_agg.commit.documents.envelope import refuse_damage, seal, unseal
+from substrait_agg.commit.documents.json_codec import build, encode
 from substrait_agg.commit.hash_ranges import check_partitions
 from substrait_agg.errors import UsageError
 
@@ -27,7 +27,7 @@ class CheckpointSettings:
 
     def to_bytes(self, checkpoint: str) -> bytes:
         """Return the settings as a sealed document."""
-        return seal(encoded(self), format=SETTINGS_FORMAT, checkpoint=checkpoint)
+        return seal(encode(self), format=SETTINGS_FORMAT, checkpoint=checkpoint)
 
     @staticmethod
     def of(content: bytes, checkpoint: str | None) -> CheckpointSettings:
@@ -42,9 +42,9 @@ class CheckpointSettings:
             content, SETTINGS, format=SETTINGS_FORMAT, checkpoint=checkpoint, without=_WITHOUT
         )
         try:
-            settings = built(CheckpointSettings, opened.body)
+            settings = build(CheckpointSettings, opened.body)
             if settings.partitions is not None:
                 check_partitions(settings.partitions)
         except (ValueError, TypeError, UsageError) as error:
-            raise damaged(SETTINGS, f"it cannot be read ({error}); {_WITHOUT}") from error
+            raise refuse_damage(SETTINGS, f"it cannot be read ({error}); {_WITHOUT}") from error
         return settings

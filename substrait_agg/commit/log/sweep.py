@@ -15,11 +15,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from substrait_agg.commit.documents.envelope import damaged
+from substrait_agg.commit.documents.envelope import refuse_damage
 from substrait_agg.commit.documents.file_names import snapshot_name, version_of
 from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.commit.log.publishing import tidying
+from substrait_agg.commit.log.publishing import warn_of_leftovers
 from substrait_agg.commit.log.retention import DEFAULT, Retention, RetentionState
 
 
@@ -38,7 +38,7 @@ def tidy(
 
     Files that cannot be deleted stay, with a warning.
     """
-    with tidying(checkpoint.folder):
+    with warn_of_leftovers(checkpoint.folder):
         for name in served:
             checkpoint.changes.delete(name)
         if sweeps:
@@ -67,14 +67,14 @@ def _first_young(checkpoint: Checkpoint, low: int, high: int, age: int) -> int:
     now = datetime.now(UTC)
     oldest, future = _before(now, age), None
     for version in range(low, high):
-        committed = _made(checkpoint, version)
+        committed = _read_commit_time(checkpoint, version)
         if committed > now:
             future = version if future is None else future
         elif committed >= oldest:
             return version if future is None else future
         else:
             future = None
-    return high if future is None or _made(checkpoint, high) < oldest else future
+    return high if future is None or _read_commit_time(checkpoint, high) < oldest else future
 
 
 def _before(now: datetime, age: int) -> datetime:
@@ -84,12 +84,12 @@ def _before(now: datetime, age: int) -> datetime:
         return datetime.min.replace(tzinfo=UTC)
 
 
-def _made(checkpoint: Checkpoint, version: int) -> datetime:
+def _read_commit_time(checkpoint: Checkpoint, version: int) -> datetime:
     created = checkpoint.snapshot(version).created
     try:
         committed = datetime.fromisoformat(created)
     except ValueError as error:
-        raise damaged(f"snapshots/{snapshot_name(version)}", str(error)) from error
+        raise refuse_damage(f"snapshots/{snapshot_name(version)}", str(error)) from error
     return committed if committed.tzinfo else committed.replace(tzinfo=UTC)
 
 
@@ -154,14 +154,14 @@ def unneeded_state(
     """
 
     @lru_cache(maxsize=2)
-    def named(version: int) -> set[str]:
+    def list_named(version: int) -> set[str]:
         return state_files(checkpoint.snapshot(version))
 
     for version, name in _by_version(checkpoint.state.names()):
         first = max(version, retention_state.state_from)
         if version > newest or retention_state.state_from <= version <= retention_state.swept:
             continue
-        if name not in named(first):
+        if name not in list_named(first):
             yield name
 
 
@@ -174,13 +174,13 @@ def unneeded_changes(
     """
 
     @lru_cache(maxsize=2)
-    def named(version: int) -> set[str]:
+    def list_named(version: int) -> set[str]:
         return change_files(checkpoint.snapshot(version))
 
     for version, name in _by_version(checkpoint.changes.names()):
         if version > newest or retention_state.changes_from <= version <= retention_state.swept:
             continue
-        if version < retention_state.changes_from or name not in named(version):
+        if version < retention_state.changes_from or name not in list_named(version):
             yield name
 
 

@@ -127,7 +127,7 @@ class ChangeWriter:
 
     def _write_waiting(self) -> None:
         """Write the waiting changes as one row group."""
-        table = self._collected()
+        table = self._collect()
         if self._writer is None:
             # Nothing reads the changes of other operators after the commit.
             created = self._files.create(self._name, durable=self._final)
@@ -137,13 +137,13 @@ class ChangeWriter:
         self._writer.write_table(table)
         self._rows += table.num_rows
 
-    def _collected(self) -> pa.Table:
+    def _collect(self) -> pa.Table:
         """Return the waiting changes with the columns of the file."""
-        table = self._named(pa.concat_tables(self._waiting))
+        table = self._name_columns(pa.concat_tables(self._waiting))
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
         return table
 
-    def _named(self, changes: pa.Table) -> pa.Table:
+    def _name_columns(self, changes: pa.Table) -> pa.Table:
         columns = [changes.column(source) for source, _ in self._columns]
         names = [name for _, name in self._columns]
         if self._final:
@@ -154,7 +154,7 @@ class ChangeWriter:
     def close(self) -> tuple[ChangeFile, ...]:
         """Finish the file, if there is one. Return its description, or that of the kept changes."""
         if self._keep is not None and self._writer is None and 0 < self._waiting_bytes < KEPT_BYTES:
-            table = self._collected().combine_chunks()
+            table = self._collect().combine_chunks()
             self._keep(self._name, table)
             return (ChangeFile(self._name, table.num_rows, table.nbytes, 0),)
         if self._waiting:

@@ -75,7 +75,9 @@ def difference(plan: DifferencePlan) -> Consolidated:
         )  # fmt: skip
         for low, high in _slices(plan):
             sides = ((plan.before[GROUP], -1), (plan.after[GROUP], 1))
-            parts = [p for runs, sign in sides for p in _shown(state, runs, low, high, sign, plan)]
+            parts = [
+                p for runs, sign in sides for p in _iter_shown(state, runs, low, high, sign, plan)
+            ]
             if not parts:
                 continue
             rows = consolidate(pa.concat_tables(parts))
@@ -94,7 +96,7 @@ def _slices(plan: DifferencePlan) -> Iterator[tuple[int, int]]:
     yield from ((low, high - 1) for low, high in pairwise(cuts) if high > low)
 
 
-def _shown(
+def _iter_shown(
     storage: FolderFiles, runs: Runs, low: int, high: int, sign: int, plan: DifferencePlan
 ) -> Iterator[pa.Table]:
     """Yield the rows that a state shows, with their weights times `sign`."""

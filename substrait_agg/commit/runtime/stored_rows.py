@@ -24,7 +24,7 @@ class StoredRows:
     port: int
     first: int
 
-    def retracted(self, low: int = 0, high: int = HASH_MAX) -> Iterator[pa.Table]:
+    def retract(self, low: int = 0, high: int = HASH_MAX) -> Iterator[pa.Table]:
         """Yield the rows with hashes from `low` to `high`, with opposite weights.
 
         Yields:

@@ -58,7 +58,7 @@ class TaskCounters(dict[str, int]):
         super().__init__(dict.fromkeys(COUNTERS, 0))
 
     @contextmanager
-    def timed(self, counter: str) -> Iterator[None]:
+    def measure_time(self, counter: str) -> Iterator[None]:
         """Add the time of a block, in microseconds."""
         began = time.monotonic_ns()
         yield
@@ -75,7 +75,7 @@ class TaskCounters(dict[str, int]):
         self["retracted"] += int((weights < 0).sum())
         self["inserted"] += int((weights > 0).sum())
 
-    def merged(self, runs: Iterable[RunFile | None]) -> None:
+    def count_merged(self, runs: Iterable[RunFile | None]) -> None:
         """Count the runs that merges wrote."""
         for run in runs:
             if run is not None:
@@ -86,7 +86,7 @@ class TaskCounters(dict[str, int]):
 
     def closed(self, writer: RunWriter) -> RunFile | None:
         """Close a run, and measure the time."""
-        with self.timed("write_us"):
+        with self.measure_time("write_us"):
             run = writer.close()
         self["written_bytes"] += run.bytes if run is not None else 0
         return run
@@ -146,7 +146,7 @@ class _TimedTree(KeyedTree):
     def lookup(self, hashes: Hashes, keys: Sequence[pa.Array]) -> LookupResult:
         """Look up keys as `Tree.lookup`."""
         probes, pages = self.run_probes, self.page_reads
-        with self._counters.timed("lookup_us"):
+        with self._counters.measure_time("lookup_us"):
             result = super().lookup(hashes, keys)
         self._counters["run_probes"] += self.run_probes - probes
         self._counters["page_reads"] += self.page_reads - pages
@@ -209,15 +209,15 @@ class _Task:
                 final=plan.final, keep=self._keep,
             )  # fmt: skip
             for slice_ in self._slices(batches, stack):
-                with self._counters.timed("fold_us"):
+                with self._counters.measure_time("fold_us"):
                     result = operator.apply(self._ports(slice_), self._state, plan.emission)
                 self._write(result, changes)
             if not self._counters["partial_rows"]:  # only a pass without rows sees the whole state
                 for result in operator.advance(self._state, plan.emission, plan.low, plan.high):
                     self._write(result, changes)
-            with self._counters.timed("write_us"):
+            with self._counters.measure_time("write_us"):
                 own = changes.close()
-                change_files, joined = self._joined(own)
+                change_files, joined = self._join_changes(own)
             joined_bytes = sum(file.bytes for file in change_files) if joined else 0
             self._counters["written_bytes"] += joined_bytes or changes.written_bytes
         done = TaskResult(
@@ -232,7 +232,7 @@ class _Task:
         # Take the counters last: writing and merging the trees changes them.
         return replace(done, counters=dict(self._counters))
 
-    def _joined(self, own: tuple[ChangeFile, ...]) -> tuple[tuple[ChangeFile, ...], bool]:
+    def _join_changes(self, own: tuple[ChangeFile, ...]) -> tuple[tuple[ChangeFile, ...], bool]:
         """Combine the change files of both passes; return them and whether both passes have any."""
         plan = self._plan
         if not own or not plan.earlier:
@@ -261,7 +261,7 @@ class _Task:
 
     def _write(self, result: OperatorResult, changes: ChangeWriter) -> None:
         """Write the rows that an operator adds to its trees, and its changes."""
-        with self._counters.timed("write_us"):
+        with self._counters.measure_time("write_us"):
             for name, rows in result.trees.items():
                 if name in self._writers:
                     self._writers[name].write(rows)
@@ -282,7 +282,7 @@ class _Task:
         buckets = Buckets(plan.low, plan.high, stack) if many else None
         for batch in batches:
             self._received += batch.nbytes
-            checked = self._checked(batch)
+            checked = self._check(batch)
             self._counters["partial_rows"] += checked.num_rows
             buffered.append(checked)
             rows, size = rows + checked.num_rows, size + checked.nbytes
@@ -292,14 +292,14 @@ class _Task:
                 buffered, rows, size = [], 0, 0
         if buckets is None:
             whole = _together(buffered) if rows else None
-            yield from self._completed(whole, plan.low, plan.high)
+            yield from self._complete(whole, plan.low, plan.high)
             return
         if buffered:
             buckets.add(_together(buffered))
         for table, low, high in buckets.tables():
-            yield from self._completed(table, low, high)
+            yield from self._complete(table, low, high)
 
-    def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _check(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         plan = self._plan
         _check_texts(batch, plan.node)
         hashes = sort_hashes(batch)
@@ -307,7 +307,7 @@ class _Task:
             raise _Retry(misplaced=True)
         try:
             rows, count = self._operator.receive(
-                self._summable(_hashed(batch, hashes)),
+                self._summable(_replace_hashes(batch, hashes)),
                 raw=plan.unaggregated,
                 emission=plan.emission,
             )
@@ -328,7 +328,7 @@ class _Task:
         self._large_weights |= large
         return rows
 
-    def _completed(self, table: pa.Table | None, low: int, high: int) -> Iterator[pa.Table]:
+    def _complete(self, table: pa.Table | None, low: int, high: int) -> Iterator[pa.Table]:
         # Groups that act without input (wake) join the slice as rows that add nothing.
         plan = self._plan
         parts = [table] if table is not None and table.num_rows else []
@@ -337,28 +337,28 @@ class _Task:
         )
         self._counters.add(counted)
         if parts or woken:
-            yield self._operator.completed([*parts, *woken], plan.emission)
+            yield self._operator.complete([*parts, *woken], plan.emission)
 
     def _state_after(self) -> OperatorState:
         """Return the trees of the range with the new runs, after merges."""
-        before, cleared = self._plan.state, self._operator.cleared(self._plan.emission)
+        before, cleared = self._plan.state, self._operator.list_cleared(self._plan.emission)
         trees = dict(before.trees)
         for name, writer in self._writers.items():
             if name in cleared:
                 writer.close()
                 trees[name] = ()
             elif (run := self._counters.closed(writer)) is not None:
-                trees[name] = self._merged(name, run, before[name])
+                trees[name] = self._merge_runs(name, run, before[name])
         return OperatorState.of(trees)
 
-    def _merged(self, name: str, new: RunFile, before: Runs) -> Runs:
+    def _merge_runs(self, name: str, new: RunFile, before: Runs) -> Runs:
         """Return the runs of a tree with a new one, after the merges that are due."""
         low, high = self._plan.low, self._plan.high
         files = (replace(new, low=low, high=high, span=high - low + 1), *before)
         spans = spans_to_merge(files, low, high, budget_for(new.rows))
-        with self._counters.timed("merge_us"):
+        with self._counters.measure_time("merge_us"):
             merged = [(span, self._merge(name, span)) for span in spans]
-        self._counters.merged(run for _, run in merged)
+        self._counters.count_merged(run for _, run in merged)
         after = after_merges(files, merged)
         if all(file.name != new.name for file in after):
             self._files.delete(new.name)
@@ -385,7 +385,7 @@ def sort_hashes(batch: pa.RecordBatch) -> Hashes:
     return sort_hash(batch.column(MURMUR).to_numpy(), batch.column(OTHER).to_numpy())
 
 
-def _hashed(batch: pa.RecordBatch, hashes: Hashes) -> pa.RecordBatch:
+def _replace_hashes(batch: pa.RecordBatch, hashes: Hashes) -> pa.RecordBatch:
     """Replace the two hashes of exchanged rows by their sort hash."""
     names = [n for n in batch.schema.names if n not in (MURMUR, OTHER)]
     columns = [pa.array(hashes), *(batch.column(n) for n in names)]

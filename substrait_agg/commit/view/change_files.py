@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from substrait_agg.commit.documents.envelope import damaged
+from substrait_agg.commit.documents.envelope import refuse_damage
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import ChangeFile
 from substrait_agg.commit.view.scan import PART_ROWS
@@ -35,16 +35,16 @@ def read_change_file(files: FolderFiles, change: ChangeFile) -> pa.Table:
             files.forget(change.name) and files.is_whole(change.name, *expected)
         )
         if not whole:
-            raise damaged(shown, "its size or checksum is not the one in the snapshot")
+            raise refuse_damage(shown, "its size or checksum is not the one in the snapshot")
         with pq.ParquetFile(files.map(change.name)) as file:
             if file.metadata.num_rows != change.rows:
-                raise damaged(shown, "it does not have the number of rows in the snapshot")
+                raise refuse_damage(shown, "it does not have the number of rows in the snapshot")
             return file.read(use_threads=change.rows > ROWS_FOR_ONE_THREAD)
     except (OSError, pa.ArrowException) as error:
-        raise store_failed(shown, error) or damaged(shown, str(error)) from error
+        raise store_failed(shown, error) or refuse_damage(shown, str(error)) from error
 
 
-def named(
+def name_columns(
     part: pa.Table, schema: pa.Schema, change: ChangeFile, positions: Sequence[int] = ()
 ) -> pa.Table:
     """Return the rows of a change file with the names of a schema.
@@ -61,10 +61,12 @@ def named(
     if positions:
         columns = [f"c{i}" for i in positions]
         if not set(columns) <= set(part.column_names):
-            raise damaged(f"changes/{change.name}", "it does not have the columns of the view")
+            raise refuse_damage(
+                f"changes/{change.name}", "it does not have the columns of the view"
+            )
         part = part.select([*columns, VERSION, WEIGHT])
     if part.schema.types != [by_position(type_) for type_ in schema.types]:
-        raise damaged(f"changes/{change.name}", "it does not have the columns of the view")
+        raise refuse_damage(f"changes/{change.name}", "it does not have the columns of the view")
     return pa.Table.from_arrays(with_view_types(part.columns, schema), schema=schema)
 
 
@@ -104,5 +106,5 @@ class ChangeScan:
         storage = FolderFiles(self.folder)
         for file in self.files:
             positions = self.positions.get(file.name, ())
-            rows = named(read_change_file(storage, file), self.schema, file, positions)
+            rows = name_columns(read_change_file(storage, file), self.schema, file, positions)
             yield from rows.to_batches()

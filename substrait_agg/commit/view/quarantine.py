@@ -15,7 +15,7 @@ from substrait_agg.functions.numbers.stored_digits import unpack_digits
 from substrait_agg.operator.aggregate.groups import group_ordinals
 from substrait_agg.operator.common.names import GROUP, WEIGHT, entries_tree
 from substrait_agg.operator.measures.finalize import GroupState
-from substrait_agg.required import required
+from substrait_agg.required import require
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.keys.keys import Component
 from substrait_agg.state.keys.rows import take
@@ -76,7 +76,7 @@ def _entries_below_zero(
 
     Only the group tree has the keys.
     """
-    files = state[entries_tree(required(guarded.tree))]
+    files = state[entries_tree(require(guarded.tree))]
     if not files:
         return
     names = open_run(storage, files[0]).schema

@@ -34,7 +34,7 @@ def hash_ranges(files: Sequence[RunFile], rows: int | None) -> Iterator[tuple[in
         low, width = high + 1, width * _SPARE
 
 
-def ordered(table: pa.Table, sorts: tuple[ViewSort, ...]) -> pa.Table:
+def sort_rows(table: pa.Table, sorts: tuple[ViewSort, ...]) -> pa.Table:
     """Sort rows: nulls first or last as each key says, NaN above all numbers."""
     if not sorts or not table.num_rows:
         return table

@@ -17,7 +17,7 @@ import pyarrow as pa
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.hash_ranges import clip
 from substrait_agg.commit.view.schema import with_view_types
-from substrait_agg.state.keys.row_sizes import repeated
+from substrait_agg.state.keys.row_sizes import repeat
 from substrait_agg.state.run import HASH_MAX, RunFile, damaged_run
 from substrait_agg.state.storage import Storage
 from substrait_agg.state.tree import KeyedTree, tree_of
@@ -99,9 +99,9 @@ class ViewScan:
         at = [read.index(column) for column in self.columns]
         tree = view_tree(storage, runs, self.keys, self.columns)
         for rows in tree.current(read, self.low, self.high):
-            for shown in _shown(rows):
+            for shown in _iter_shown(rows):
                 if shown.num_rows:
-                    yield _named(shown.select(at), self.schema)
+                    yield _name_columns(shown.select(at), self.schema)
 
 
 def view_tree(storage: Storage, runs: Runs, keys: int, columns: Sequence[str]) -> KeyedTree:
@@ -125,7 +125,7 @@ def view_tree(storage: Storage, runs: Runs, keys: int, columns: Sequence[str]) -
     return tree
 
 
-def _named(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _name_columns(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return rows with the columns of a schema, their number also if it has no column."""
     if not len(schema):
         return rows.replace_schema_metadata(schema.metadata)
@@ -145,7 +145,7 @@ def _within(trees: Sequence[Runs], low: int, high: int) -> tuple[Runs, ...]:
     return tuple(clip(runs, low, high) for runs in trees)
 
 
-def _shown(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _iter_shown(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield each row as often as the view has it. Rows that are there once are not copied."""
     weights = rows.column(0).to_numpy()
     counts = np.maximum(weights, 0)
@@ -154,4 +154,4 @@ def _shown(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     elif (counts <= 1).all():
         yield rows.filter(pa.array(counts == 1))
     else:
-        yield from repeated(rows, counts)
+        yield from repeat(rows, counts)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from substrait_agg.commit.documents.envelope import damaged
+from substrait_agg.commit.documents.envelope import refuse_damage
 from substrait_agg.commit.documents.plan_document import PlanDocument, ViewSchema
 from substrait_agg.errors import UsageError
 from substrait_agg.operator.common.names import VERSION, WEIGHT
@@ -79,7 +79,7 @@ def decode_schema(text: str) -> pa.Schema:
     try:
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
     except (ValueError, pa.ArrowInvalid, OSError) as error:
-        raise damaged("plan.json", str(error)) from error
+        raise refuse_damage("plan.json", str(error)) from error
 
 
 def with_view_types(
@@ -89,10 +89,12 @@ def with_view_types(
 
     State and change files name the fields of structs by their positions.
     """
-    return [_viewed(c, t) for c, t in zip(columns, schema.types, strict=True)]
+    return [_to_viewed(c, t) for c, t in zip(columns, schema.types, strict=True)]
 
 
-def _viewed(column: pa.Array | pa.ChunkedArray, type_: pa.DataType) -> pa.Array | pa.ChunkedArray:
+def _to_viewed(
+    column: pa.Array | pa.ChunkedArray, type_: pa.DataType
+) -> pa.Array | pa.ChunkedArray:
     if column.type == type_:
         return column
     if isinstance(column, pa.ChunkedArray):

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from substrait_agg.arguments import typed
+from substrait_agg.arguments import check_types
 from substrait_agg.commit.documents.change_metadata import ChangesOrigin
 from substrait_agg.commit.documents.plan_document import ViewSchema, ViewSort
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.commit.view.change_files import ChangeScan, named, read_change_file
+from substrait_agg.commit.view.change_files import ChangeScan, name_columns, read_change_file
 from substrait_agg.commit.view.quarantine import side_by_side, waiting_rows
-from substrait_agg.commit.view.row_order import hash_ranges, ordered
+from substrait_agg.commit.view.row_order import hash_ranges, sort_rows
 from substrait_agg.commit.view.scan import ViewScan, view_tree
 from substrait_agg.commit.view.schema import (
     PlanChange,
@@ -31,7 +31,7 @@ from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.files.locations import Location
 from substrait_agg.operator.common.names import CLOSED, GROUP, VERSION, WEIGHT
 from substrait_agg.optional_packages import require
-from substrait_agg.state.keys.row_sizes import repeated
+from substrait_agg.state.keys.row_sizes import repeat
 from substrait_agg.state.run import RunFile
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class View:
         """Return all committed versions, ascending. Only the newest ones keep their state."""
         return self._checkpoint.check_versions()
 
-    @typed
+    @check_types
     def attempt(self, version: int) -> str | None:
         """Return the id of the attempt that committed a version; None if there is no such version.
 
@@ -138,7 +138,7 @@ class View:
         exists = version in self.versions()
         return self._checkpoint.snapshot(version).attempt if exists else None
 
-    @typed
+    @check_types
     def to_arrow(self, version: int | None = None) -> pa.Table:
         """Return the rows of a version (the newest when None), in the sort order of the plan.
 
@@ -155,7 +155,7 @@ class View:
             self.check_retained(snapshot.version)
             raise
 
-    @typed
+    @check_types
     def head(self, rows: int, version: int | None = None) -> pa.Table:
         """Return the first rows of `to_arrow`.
 
@@ -183,7 +183,7 @@ class View:
         try:
             for part in self._parts(snapshot, None if view.sorts else rows):
                 both = part if first is None else pa.concat_tables([first, part])
-                first = ordered(both, view.sorts).slice(0, rows)
+                first = sort_rows(both, view.sorts).slice(0, rows)
                 if first.num_rows == rows and not view.sorts:
                     break
         except StateRefused:
@@ -193,7 +193,7 @@ class View:
         empty = schema.empty_table()
         return empty if first is None else first.select(range(len(view.columns)))
 
-    @typed
+    @check_types
     def scan(self, version: int | None = None, columns: Sequence[str] | None = None) -> ViewScan:
         """Return a description of where the rows of a version are, to read them in parts.
 
@@ -215,7 +215,7 @@ class View:
         whole = ViewScan(folder, number, columns_of_runs, schema, view.keys, trees)
         return whole if columns is None else whole.select(ordinals_of(schema, columns))
 
-    @typed
+    @check_types
     def to_reader(
         self, version: int | None = None, columns: Sequence[str] | None = None
     ) -> pa.RecordBatchReader:
@@ -243,7 +243,7 @@ class View:
             self.check_retained(scan.version)
             raise
 
-    @typed
+    @check_types
     def to_ibis(self, version: int | None = None) -> Any:
         """Return the rows of a version as a table of ibis, in memory.
 
@@ -259,7 +259,7 @@ class View:
 
         return ibis.memtable(self.to_arrow(version))
 
-    @typed
+    @check_types
     def to_dataset(self, version: int | None = None) -> Dataset:
         """Return the rows of a version as a `pyarrow.dataset.Dataset`.
 
@@ -285,7 +285,7 @@ class View:
         rows = list(self._parts(snapshot, None))
         if not rows:
             return schema.empty_table()
-        in_order = ordered(pa.concat_tables(rows), view.sorts)
+        in_order = sort_rows(pa.concat_tables(rows), view.sorts)
         return in_order.select(range(len(view.columns)))
 
     def _parts(self, snapshot: Snapshot, rows: int | None) -> Iterator[pa.Table]:
@@ -297,7 +297,7 @@ class View:
         state = snapshot.operators[view.operator]
         for files in (state[GROUP], state[CLOSED]):
             for part in self._rows(files, view, rows):
-                yield from _shown(part, view, schema)
+                yield from _iter_shown(part, view, schema)
 
     def _rows(
         self, files: Sequence[RunFile], view: ViewSchema, rows: int | None
@@ -315,7 +315,7 @@ class View:
         self.check_retained(version)
         return snapshot
 
-    @typed
+    @check_types
     def check_retained(self, version: int) -> None:
         """Refuse a version whose state is no longer kept.
 
@@ -325,7 +325,7 @@ class View:
         help = "add up the changes of the versions up to it instead; run --keep-versions keeps more versions"
         self._checkpoint.check_kept(version, help)
 
-    @typed
+    @check_types
     def changes(self, since: int | None = None, until: int | None = None) -> pa.Table:
         """Return the changes of the versions after `since` up to `until` (all when None).
 
@@ -344,7 +344,7 @@ class View:
         snapshots = self._versions_between(since, until)
         return self._changes(snapshots)
 
-    @typed
+    @check_types
     def scan_changes(self, since: int | None = None, until: int | None = None) -> ChangeScan:
         """Return a description of where the changes are, to read them in parts.
 
@@ -388,7 +388,7 @@ class View:
     def _snapshots(self, first: int, last: int) -> list[Snapshot]:
         return [self._checkpoint.snapshot(version) for version in range(first, last + 1)]
 
-    @typed
+    @check_types
     def between(self, first: int, last: int) -> pa.Table:
         """Return the changes of the versions from `first` to `last`, as `changes`.
 
@@ -418,7 +418,7 @@ class View:
             newest = self._checkpoint.snapshot(earlier) if earlier in versions else None
         return changes[::-1]
 
-    @typed
+    @check_types
     def retractions(self, version: int) -> pa.Table | None:
         """Return the retractions of the rows that the view had before another plan began.
 
@@ -446,7 +446,7 @@ class View:
         places = {} if files is not None else self._positions(snapshots)
         if files is None:
             files = self._files(snapshots)
-        parts = [named(self._read(f), schema, f, places.get(f.name, ())) for f in files]
+        parts = [name_columns(self._read(f), schema, f, places.get(f.name, ())) for f in files]
         table = pa.concat_tables([schema.empty_table(), *parts])
         later = np.lexsort([table.column(WEIGHT).to_numpy() > 0, table.column(VERSION).to_numpy()])
         plan = snapshots[-1].plan if snapshots else self._document.plan
@@ -480,7 +480,7 @@ class View:
             path=str(self._checkpoint.folder),
         )
 
-    @typed
+    @check_types
     def late(self, since: int | None = None, until: int | None = None) -> dict[str, pa.Table]:
         """Return the late rows of the versions after `since` up to `until` (all when None).
 
@@ -504,7 +504,7 @@ class View:
             for table, parts in tables.items()
         }
 
-    @typed
+    @check_types
     def bad_rows(self, since: int | None = None, until: int | None = None) -> pa.Table:
         """Return the bad rows of the versions after `since` up to `until` (all when None).
 
@@ -527,7 +527,7 @@ class View:
         keys = [(name, "ascending") for name in (VERSION, "source", "file", "position", "row")]
         return pa.concat_tables([BAD_ROWS.empty_table(), *parts]).sort_by(keys)
 
-    @typed
+    @check_types
     def quarantined(self, version: int | None = None) -> pa.Table:
         """Return the rows that wait for their insertion at a version (the newest when None).
 
@@ -561,7 +561,7 @@ class View:
     def _read(self, change: ChangeFile) -> pa.Table:
         return read_change_file(self._checkpoint.changes, change)
 
-    @typed
+    @check_types
     def to_spark(self, spark: SparkSession, version: int | None = None) -> DataFrame:
         """Return the rows of a version as a DataFrame."""
         return spark.createDataFrame(self.to_arrow(version))
@@ -572,11 +572,11 @@ def _before(versions: list[int]) -> int:
     return versions[0] - 1 if versions else -1
 
 
-def _shown(rows: pa.Table, view: ViewSchema, schema: pa.Schema) -> Iterator[pa.Table]:
+def _iter_shown(rows: pa.Table, view: ViewSchema, schema: pa.Schema) -> Iterator[pa.Table]:
     """Yield the rows of a view with its columns, then the hidden ones."""
     sources = [column.source for column in view.columns]
     for batch in rows.select(dict.fromkeys(["shown", *sources, *view.hidden])).to_batches():
-        for part in repeated(batch, np.maximum(batch.column(0).to_numpy(), 0)):
+        for part in repeat(batch, np.maximum(batch.column(0).to_numpy(), 0)):
             columns = with_view_types([part.column(source) for source in sources], schema)
             hidden = [part.column(source) for source in view.hidden]
             types = [pa.field(name, c.type) for name, c in zip(view.hidden, hidden, strict=True)]

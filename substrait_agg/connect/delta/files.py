@@ -16,7 +16,7 @@ import pyarrow.fs as pf
 from substrait_agg.connect.delta.layout import DeltaLayout
 from substrait_agg.connect.delta.log import DataFile, DeltaDifference
 from substrait_agg.connect.snapshots import LakeTable
-from substrait_agg.connect.weights import weighted, with_weights
+from substrait_agg.connect.weights import add_weight, with_weights
 from substrait_agg.errors import InputRefused
 
 KIND = "_change_type"
@@ -57,24 +57,24 @@ class DeltaRows:
         for file, weight in difference.weights.items():
             by_path.setdefault(file.path, []).append((file, weight))
         with ThreadPoolExecutor(THREADS) as pool:
-            rows = pool.map(lambda parts: self._weighted(parts, masks), by_path.values())
-            changed = pool.map(self._changed, difference.feed)
+            rows = pool.map(lambda parts: self._weigh(parts, masks), by_path.values())
+            changed = pool.map(self._read_feed, difference.feed)
             tables = [*rows, *changed]
         return pa.concat_tables([self.empty(), *tables])
 
     def empty(self) -> pa.Table:
         """Return no rows."""
-        return weighted(self.schema).empty_table()
+        return add_weight(self.schema).empty_table()
 
-    def _weighted(self, parts: Sequence[tuple[DataFile, int]], masks: Masks) -> pa.Table:
+    def _weigh(self, parts: Sequence[tuple[DataFile, int]], masks: Masks) -> pa.Table:
         """Return the rows of one file, which may count several times with other vectors."""
         rows = self._rows(parts[0][0])
         weights = np.zeros(rows.num_rows, np.int64)
         for file, weight in parts:
-            weights += weight * _living(file, rows.num_rows, masks)
-        return pa.concat_tables(_repeated(rows, weights))
+            weights += weight * _mask_living(file, rows.num_rows, masks)
+        return pa.concat_tables(_repeat(rows, weights))
 
-    def _changed(self, file: DataFile) -> pa.Table:
+    def _read_feed(self, file: DataFile) -> pa.Table:
         """Return the rows of a file of the change feed."""
         rows = self._rows(file, KIND)
         retracted = pc.is_in(rows.column(KIND), value_set=RETRACTED).to_numpy()
@@ -128,7 +128,7 @@ def partition_value(text: str | None, type_: pa.DataType) -> pa.Scalar:
     return pa.scalar(text).cast(type_)
 
 
-def _living(file: DataFile, rows: int, masks: Masks) -> np.ndarray:
+def _mask_living(file: DataFile, rows: int, masks: Masks) -> np.ndarray:
     """Return which rows of a file live. A mask may be shorter than the file: the others live."""
     if not file.vector:
         return np.ones(rows, np.int64)
@@ -138,7 +138,7 @@ def _living(file: DataFile, rows: int, masks: Masks) -> np.ndarray:
     return living
 
 
-def _repeated(rows: pa.Table, weights: np.ndarray) -> Iterator[pa.Table]:
+def _repeat(rows: pa.Table, weights: np.ndarray) -> Iterator[pa.Table]:
     """Yield rows with weights of -1 and 1, as often as they count."""
     for level in range(1, int(np.abs(weights).max(initial=1)) + 1):
         counted = np.abs(weights) >= level

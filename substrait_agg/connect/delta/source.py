@@ -18,7 +18,7 @@ from substrait_agg.connect.delta.log import DeltaCommit, DeltaDifference, DeltaL
 from substrait_agg.connect.protocol import ConnectedTable, TableSource
 from substrait_agg.connect.snapshots import LakeTable
 from substrait_agg.connect.spool import spool_rows
-from substrait_agg.connect.weights import weighted
+from substrait_agg.connect.weights import add_weight
 from substrait_agg.errors import InputRefused, UsageError
 from substrait_agg.optional_packages import require
 from substrait_agg.redaction import redacted_place, remember, safe_cause
@@ -159,12 +159,12 @@ class DeltaSource:
         """
         place = json.loads(position)
         if place["id"] != self._layout.table:
-            raise self._lake.recreated()
+            raise self._lake.refuse_recreated()
         return int(place["version"])
 
     def _check_identity(self, table: DeltaTable, version: int) -> None:
         if str(table.metadata().id) != self._layout.table or table.version() < version:
-            raise self._lake.recreated()
+            raise self._lake.refuse_recreated()
 
     def _position(self, version: int) -> str:
         return json.dumps({"version": version, "id": self._layout.table})
@@ -243,10 +243,10 @@ class DeltaSource:
         table = self._open(version)
         read = {}
         for name in self._columns:
-            types = weighted(self._types(name))
+            types = add_weight(self._types(name))
             # Without a column, rows would have no number.
             columns = self._columns[name] or self._schema.names[:1]
-            with self._reading():
+            with self._translate_errors():
                 batches = pa.RecordBatchReader.from_stream(table.scan(columns=columns))
                 read[name] = spool_rows(batches, types, 1)
         return read
@@ -254,10 +254,10 @@ class DeltaSource:
     def _types(self, name: str) -> pa.Schema:
         return pa.schema([self._schema.field(column) for column in self._columns[name]])
 
-    def _reading(self) -> AbstractContextManager[None]:
+    def _translate_errors(self) -> AbstractContextManager[None]:
         from deltalake.exceptions import DeltaError
 
-        return self._lake.reading(DeltaError)
+        return self._lake.translate_errors(DeltaError)
 
     def _check_commits(self, commits: Sequence[DeltaCommit]) -> DeltaLayout:
         """Check that the columns that are read stay the same, and return the last layout."""
@@ -267,7 +267,7 @@ class DeltaSource:
             if commit.layout is None:
                 continue
             if commit.layout.table != layout.table:
-                raise self._lake.recreated()
+                raise self._lake.refuse_recreated()
             self._lake.check_same(layout.columns, commit.layout.columns, self._columns)
             layout = commit.layout
             self._check_feed(layout)
@@ -290,7 +290,7 @@ class DeltaSource:
             except FileNotFoundError:
                 pass
         exact = DeltaDifference.between(commits)
-        with self._reading():
+        with self._translate_errors():
             return reader.read(exact, self._masks(exact, commits))
 
     def _masks(self, difference: DeltaDifference, commits: Sequence[DeltaCommit]) -> Masks:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from substrait_agg.errors import InputRefused, UsageError
-from substrait_agg.redaction import cleaned, redacted_place, remember, safe_cause
+from substrait_agg.redaction import clean, redacted_place, remember, safe_cause
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -61,26 +61,26 @@ class CatalogAddress:
         properties = {key: value for key, value in addresses.items() if value}
         properties["init_catalog_tables"] = "false"
         try:
-            with self.reached():
+            with self.reach_version():
                 return load_catalog(self.name, **properties)
         except NotInstalledError as error:
             message = (
-                f"a package for the catalogue {self.name} is not installed: {cleaned(str(error))}"
+                f"a package for the catalogue {self.name} is not installed: {clean(str(error))}"
             )
             help = "pip install 'pyiceberg[...]' with the extra of the catalogue"
             raise UsageError("SOURCE_PACKAGE_MISSING", message, help=help) from safe_cause(error)
         except ValueError as error:
-            message = f"the catalogue {self.name} cannot be opened: {cleaned(str(error))}"
+            message = f"the catalogue {self.name} cannot be opened: {clean(str(error))}"
             help = "configure it for pyiceberg, or give uri= and warehouse="
             raise UsageError("SPEC_OPTION_BAD", message, help=help) from safe_cause(error)
 
     @contextmanager
-    def reached(self) -> Iterator[None]:
+    def reach_version(self) -> Iterator[None]:
         """Turn errors of the catalogue itself into SOURCE_NOT_REACHABLE."""
         try:
             yield
         except errors_of_catalogs() as error:
-            message = f"the catalogue {self.name} does not answer: {cleaned(str(error))}"
+            message = f"the catalogue {self.name} does not answer: {clean(str(error))}"
             help = "start or create the catalogue, or correct its address in the configuration or in uri="
             raise InputRefused("SOURCE_NOT_REACHABLE", message, help=help, path=str(self)) from (
                 safe_cause(error)
@@ -105,7 +105,7 @@ def open_table(address: CatalogAddress, catalog: Catalog, name: str, place: str)
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
     try:
-        with address.reached():
+        with address.reach_version():
             return catalog.load_table(name)
     except (NoSuchTableError, NoSuchNamespaceError) as error:
         message = "there is no Iceberg table of this name in the catalogue"

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from substrait_agg.connect.snapshots import net_files
 from substrait_agg.connect.spool import spool_rows
-from substrait_agg.connect.weights import weighted
+from substrait_agg.connect.weights import add_weight
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
@@ -93,4 +93,4 @@ def read_files(table: Table, tasks: Sequence[FileScanTask], to: pa.Schema, weigh
     # Without a column, rows would have no number.
     names = to.names or [schema.fields[0].name]
     scan = ArrowScan(table.metadata, table.io, schema.select(*names), AlwaysTrue())
-    return spool_rows(scan.to_record_batches(tasks), weighted(to), weight)
+    return spool_rows(scan.to_record_batches(tasks), add_weight(to), weight)

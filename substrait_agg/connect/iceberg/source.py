@@ -118,7 +118,7 @@ class IcebergSource:
         """
         place = IcebergPosition.parse(position)
         if place.uuid != self._uuid:
-            raise self._lake.recreated()
+            raise self._lake.refuse_recreated()
         return place
 
     def _open(self) -> Table:
@@ -133,7 +133,7 @@ class IcebergSource:
         """
         table = self._open()
         if str(table.metadata.table_uuid) != self._uuid:
-            raise self._lake.recreated()
+            raise self._lake.refuse_recreated()
         self._lake.check_same(self._layout, columns_of(table.schema()), self._columns)
         self._table = table
 
@@ -195,7 +195,7 @@ class IcebergSource:
             self._load()
             self._check_kept(start)
             self._check_kept(end)
-        with self._lake.reading(ValueError, TypeError, NotImplementedError, ResolveError):
+        with self._lake.translate_errors(ValueError, TypeError, NotImplementedError, ResolveError):
             difference = find_differences(self._table, start.snapshot, end.snapshot)
             read = {name: self._rows(name, difference) for name in self._columns}
         return {name: rows for name, rows in read.items() if rows.num_rows or after is None}

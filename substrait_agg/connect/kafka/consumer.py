@@ -20,7 +20,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from substrait_agg.errors import InputRefused, RunFailed, SubstraitAggError, UsageError
-from substrait_agg.redaction import cleaned, safe_cause
+from substrait_agg.redaction import clean, safe_cause
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -83,7 +83,7 @@ class PartitionState:
 
 def failure(error: KafkaError, place: str) -> SubstraitAggError:
     """Return an error of the client in our words."""
-    reason = cleaned(error.str())
+    reason = clean(error.str())
     code = error.code()
     if code in _FORBIDDEN:
         help = "correct user and password, or allow the user to read and describe the topic"
@@ -102,7 +102,7 @@ def failure(error: KafkaError, place: str) -> SubstraitAggError:
 
 
 @contextmanager
-def asking(place: str) -> Iterator[None]:
+def translate_errors(place: str) -> Iterator[None]:
     """Turn errors of the client into ours."""
     try:
         yield
@@ -145,7 +145,7 @@ class Cluster:
             "enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": True,
             "isolation.level": "read_committed",
         }  # fmt: skip
-        with asking(place):
+        with translate_errors(place):
             self._client = Consumer(settings) if client is None else client
             self._admin: Any = AdminClient({**options, **quiet}) if client is None else None
 
@@ -156,7 +156,7 @@ class Cluster:
         """Close the connections."""
         self._client.close()
 
-    def _lost(self) -> SubstraitAggError:
+    def _refuse_lost(self) -> SubstraitAggError:
         reason = KafkaError(KafkaError._TIMED_OUT, f"no message for {self._silence:g} seconds")
         return failure(self._trouble or reason, self._place)
 
@@ -170,7 +170,7 @@ class Cluster:
             RunFailed: SOURCE_NOT_REACHABLE, SOURCE_QUERY_FAILED.
         """
         answers: dict[str, tuple[str, list[int]]] = {}
-        with asking(self._place):
+        with translate_errors(self._place):
             for name in names:
                 metadata = self._client.list_topics(name, timeout=REPLY_SECONDS)
                 topic = metadata.topics[name]
@@ -206,7 +206,7 @@ class Cluster:
         if self._admin is None or not places:
             marks = {place: self._client.get_watermark_offsets(TopicPartition(*place)) for place in places}  # fmt: skip
             return {place: mark[0] if first else mark[1] for place, mark in marks.items()}
-        with asking(self._place):
+        with translate_errors(self._place):
             requests = self._admin.list_offsets(
                 {TopicPartition(*place): spec for place in places},
                 isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REPLY_SECONDS,
@@ -238,7 +238,7 @@ class Cluster:
             if come:
                 last_sign = time.monotonic()
             elif time.monotonic() - last_sign > self._silence:
-                raise self._lost()
+                raise self._refuse_lost()
             ahead += self._take(come, waiting)
             waiting = {p for p in waiting if self._held[p].next < spans[p][1]}
             if ahead > MOST_AHEAD and waiting:
@@ -260,12 +260,12 @@ class Cluster:
     def _assign(self, places: Collection[Place]) -> None:
         """Let the client read these partitions and no others, each from where it was."""
         self._assigned = frozenset(places)
-        with asking(self._place):
+        with translate_errors(self._place):
             self._client.assign([TopicPartition(*p, self._held[p].next) for p in self._assigned])
 
     def _come(self) -> Sequence[Any]:
         """Return the messages that have come; wait a little if there are none."""
-        with asking(self._place):
+        with translate_errors(self._place):
             first = self._client.poll(0.2)
             return [] if first is None else [first, *self._client.consume(AT_ONCE, 0)]
 

@@ -164,16 +164,16 @@ class KafkaSource:
         for topic, id_ in ids.items():
             old = after.ids.get(topic, "")
             if old and id_ and old != id_:
-                raise self._recreated(
+                raise self._refuse_recreated(
                     f"the topic {topic} has another id than the one that was read"
                 )
         for (topic, partition), offset in after.next.items():
             if topic in ids and newest.get((topic, partition), -1) < offset:
                 end = newest.get((topic, partition), "no end")
                 message = f"partition {partition} of the topic {topic} was read up to {offset}, and ends at {end}"
-                raise self._recreated(message)
+                raise self._refuse_recreated(message)
 
-    def _recreated(self, message: str) -> InputRefused:
+    def _refuse_recreated(self, message: str) -> InputRefused:
         help = "start a new checkpoint, or restore the topic"
         return InputRefused("SOURCE_RECREATED", message, help=help, path=self._place)
 
@@ -249,7 +249,9 @@ class KafkaSource:
         except OutOfRangeError as error:
             starts = {place: start for place, (start, _) in ranges.items()}
             self._check_kept(starts)
-            raise self._recreated("a topic no longer has the offsets that were read") from error
+            raise self._refuse_recreated(
+                "a topic no longer has the offsets that were read"
+            ) from error
         parts = [part for _, part in sorted(batch.items()) if part.offsets]
         count = sum(len(part.offsets) for part in parts)
         if count:

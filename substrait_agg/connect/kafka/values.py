@@ -39,12 +39,12 @@ def rows_of(table: TopicTable, messages: Messages) -> pa.Table:
         InputRefused: ROW_UNREADABLE, SOURCE_TRUNCATED.
     """
     decode = _decode_events if table.is_debezium else _decode_rows
-    rows = _located(lambda part: decode(table, part), messages)
+    rows = _locate(lambda part: decode(table, part), messages)
     _check_required(table, rows, messages)
     return rows
 
 
-def _located(decode: Callable[[Messages], pa.Table], messages: Messages) -> pa.Table:
+def _locate(decode: Callable[[Messages], pa.Table], messages: Messages) -> pa.Table:
     """Decode messages; if that fails, look for the first bad one, and name it."""
     try:
         return decode(messages)
@@ -52,7 +52,7 @@ def _located(decode: Callable[[Messages], pa.Table], messages: Messages) -> pa.T
         if len(messages.offsets) == 1:
             raise _unreadable(messages, str(error)) from safe_cause(error)
     first, second = messages.divide(messages.offsets[len(messages.offsets) // 2])
-    return pa.concat_tables([_located(decode, first), _located(decode, second)])
+    return pa.concat_tables([_locate(decode, first), _locate(decode, second)])
 
 
 def _unreadable(messages: Messages, reason: str) -> InputRefused:
@@ -109,7 +109,7 @@ def _of_keys(table: TopicTable, keys: Sequence[bytes | None]) -> pa.Table:
     schema = pa.schema([table.schema.field(name) for name in table.keys])
     texts = pc.utf8_trim_whitespace(pa.array(keys, pa.binary()).cast(pa.string()))
     if len(table.keys) == 1:
-        name = pa.scalar(f'{{"{_escaped(table.keys[0])}":', pa.string())
+        name = pa.scalar(f'{{"{_escape(table.keys[0])}":', pa.string())
         whole = pc.binary_join_element_wise(name, texts, "}", "")
         texts = pc.if_else(pc.starts_with(texts, "{"), texts, whole)
     nested = pa.schema([*schema, pa.field("payload", pa.struct(list(schema)))])
@@ -124,7 +124,7 @@ def _of_keys(table: TopicTable, keys: Sequence[bytes | None]) -> pa.Table:
     return pa.table({**empty, **columns}, _nullable(table.schema))
 
 
-def _escaped(name: str) -> str:
+def _escape(name: str) -> str:
     return name.replace("\\", "\\\\").replace('"', '\\"')
 
 

@@ -14,7 +14,7 @@ from psycopg2 import errors, extensions, extras
 from substrait_agg.connect.postgres.types import SESSION
 from substrait_agg.connect.protocol import TableSource
 from substrait_agg.errors import InputRefused, RunFailed, SubstraitAggError, UsageError
-from substrait_agg.redaction import cleaned, remember
+from substrait_agg.redaction import clean, remember
 
 Row = tuple[Any, ...]
 Result = TypeVar("Result")
@@ -74,7 +74,7 @@ def connect(address: Address) -> Any:
         RunFailed: SOURCE_NOT_REACHABLE.
         InputRefused: SERVER_TOO_OLD.
     """
-    with translated(address):
+    with translate_errors(address):
         connection = psycopg2.connect(_with_settings(address.dsn))
     connection.autocommit = True
     if connection.server_version < OLDEST:
@@ -114,7 +114,7 @@ class Catalogue:
         Raises:
             RunFailed, InputRefused: SOURCE_NOT_REACHABLE, SOURCE_NOT_PERMITTED, SOURCE_UNREADABLE.
         """
-        with translated(self.address):
+        with translate_errors(self.address):
             try:
                 return self._query(text, values)
             except LOST:
@@ -167,7 +167,7 @@ def has_stopped(error: psycopg2.Error) -> bool:
 
 
 @contextmanager
-def translated(address: Address) -> Iterator[None]:
+def translate_errors(address: Address) -> Iterator[None]:
     """Raise errors of psycopg2 as ours."""
     try:
         yield
@@ -177,7 +177,7 @@ def translated(address: Address) -> Iterator[None]:
 
 def to_error(error: psycopg2.Error, address: Address) -> SubstraitAggError:
     """Return an error of psycopg2 in our words."""
-    text = " ".join(cleaned(str(error)).split())
+    text = " ".join(clean(str(error)).split())
     if isinstance(error, errors.InsufficientPrivilege):
         message = f"{address.name}: {text}"
         help_ = "grant the role REPLICATION, and SELECT on the tables that are read"

@@ -11,13 +11,13 @@ import pyarrow as pa
 from psycopg2 import sql
 from pyarrow import csv
 
-from substrait_agg.connect.postgres.connection import Address, connect, to_error, translated
+from substrait_agg.connect.postgres.connection import Address, connect, to_error, translate_errors
 from substrait_agg.connect.postgres.position import VisibleTransactions, read_lsn
 from substrait_agg.connect.postgres.setup import Table
 from substrait_agg.connect.postgres.types import convert
 from substrait_agg.connect.protocol import WEIGHT
 from substrait_agg.connect.spool import RowSpool
-from substrait_agg.connect.weights import weighted, with_weights
+from substrait_agg.connect.weights import add_weight, with_weights
 from substrait_agg.errors import RunFailed
 
 BLOCK_BYTES = 8 << 20
@@ -40,7 +40,7 @@ class TableSnapshot:
     def __init__(self, address: Address) -> None:
         self._address = address
         self._connection = connect(address)
-        with translated(address), self._connection.cursor() as cursor:
+        with translate_errors(address), self._connection.cursor() as cursor:
             cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             cursor.execute("SELECT pg_current_snapshot()::text")
             (text,) = cursor.fetchone()
@@ -99,7 +99,7 @@ class _CsvSink:
         self._schema = schema
         self._rows: list[bytes] = []
         self._size = 0
-        self.spool = RowSpool(weighted(schema))
+        self.spool = RowSpool(add_weight(schema))
 
     def write(self, data: bytes) -> None:
         """Take a row."""
@@ -133,4 +133,4 @@ class _CsvSink:
             for number, column in zip(names, self._columns, strict=True)
         ]
         weights = pa.array(np.ones(len(values[0]), np.int64))
-        self.spool.add(pa.record_batch([*values, weights], weighted(self._schema)))
+        self.spool.add(pa.record_batch([*values, weights], add_weight(self._schema)))

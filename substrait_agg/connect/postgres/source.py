@@ -18,7 +18,7 @@ from substrait_agg.connect.postgres.snapshot import TableSnapshot
 from substrait_agg.connect.postgres.stream import MARK, Stream, Transaction
 from substrait_agg.connect.postgres.types import arrow_type, convert
 from substrait_agg.connect.protocol import ConnectedTable, TableSource
-from substrait_agg.connect.weights import weighted
+from substrait_agg.connect.weights import add_weight
 from substrait_agg.errors import InputRefused, RunFailed, UsageError, checked_choice
 
 IDLE_BYTES = 16 << 20
@@ -341,4 +341,4 @@ def _to_rows(name: str, reading: _ReadTable, changes: pgoutput.Changes) -> pa.Re
             raise InputRefused("VALUE_UNAVAILABLE", message, help=help_)
         values.append(convert(changes.texts[column], described, table.full_name))
     weight = pa.array(changes.weights.astype(np.int64))
-    return pa.record_batch([*values, weight], weighted(reading.schema))
+    return pa.record_batch([*values, weight], add_weight(reading.schema))

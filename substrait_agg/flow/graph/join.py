@@ -139,7 +139,7 @@ class Join(RowNode):
         """See `Node`: the columns of the left side, then those of the right side."""
         sides = zip(self.inputs, self.columns_of_sides, strict=True)
         return tuple(
-            (number, _stored(port, place))
+            (number, _find_stored(port, place))
             for number, (port, places) in enumerate(sides)
             for place in places
         )
@@ -149,7 +149,7 @@ class Join(RowNode):
         return (False, (), self.residual, ("JoinRows", self.kind, self.null_safe))
 
 
-def _stored(port: Port, place: int) -> Expr | None:
+def _find_stored(port: Port, place: int) -> Expr | None:
     """Return the expression of a stored column: a key, or an argument."""
     count = len(port.keys)
     return port.keys[place] if place < count else port.arguments[place - count][0]

@@ -25,7 +25,7 @@ from substrait_agg.functions.aggregates.kinds import KINDS, Input, complete
 from substrait_agg.functions.aggregates.registry import implementation_of
 from substrait_agg.functions.aggregates.user import AdditiveMeasure
 from substrait_agg.plan.types import BOOL, INTEGER_BITS
-from substrait_agg.required import required
+from substrait_agg.required import require
 
 Decompose = Callable[[BoundMeasure, StateLayoutBuilder], MeasureState]
 
@@ -107,7 +107,7 @@ def _boolean(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState
     return MeasureState((holds, fails))
 
 
-def _paired(value: Expr, other: Expr) -> Expr:
+def _pair(value: Expr, other: Expr) -> Expr:
     """Return the value where the other value is not null, else null."""
     if not other.type.nullable:
         return value
@@ -120,7 +120,7 @@ def _moments(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState
     tree = sharing.values(measure, measure.arguments) if measure.distinct else None
     values = measure.arguments
     if len(values) == 2 and tree is None:
-        values = (_paired(values[0], values[1]), _paired(values[1], values[0]))
+        values = (_pair(values[0], values[1]), _pair(values[1], values[0]))
     condition = measure.filter
     count = sharing.count(values[0], condition) if tree is None else sharing.live(tree)
     sums = [sharing.total(v, condition, tree) for v in values]
@@ -134,7 +134,9 @@ def _extreme(measure: BoundMeasure, sharing: StateLayoutBuilder, *, side: Side) 
     return MeasureState((), sharing.values(measure, measure.arguments), (0,), side)
 
 
-def _ordered(measure: BoundMeasure, sharing: StateLayoutBuilder) -> tuple[int, tuple[int, ...]]:
+def _order_measure(
+    measure: BoundMeasure, sharing: StateLayoutBuilder
+) -> tuple[int, tuple[int, ...]]:
     """Return the tree of a measure in its order, and the components that are its arguments."""
     keys = [(s.expression, s.descending, s.nulls_first) for s in measure.order]
     places = []
@@ -150,14 +152,14 @@ def _ordered(measure: BoundMeasure, sharing: StateLayoutBuilder) -> tuple[int, t
 
 
 def _scan(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
-    tree, places = _ordered(measure, sharing)
+    tree, places = _order_measure(measure, sharing)
     return MeasureState((), tree, places)
 
 
 def _rank(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
     """Add the number of values, so that ranks are found without reading the whole group."""
     counted = None if measure.keep_nulls else measure.argument
-    tree, places = _ordered(measure, sharing)
+    tree, places = _order_measure(measure, sharing)
     return MeasureState((sharing.count(counted, measure.filter),), tree, places)
 
 
@@ -167,9 +169,9 @@ def _user(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
     if not isinstance(implementation, AdditiveMeasure):
         return _scan(measure, sharing)
     tree = sharing.values(measure, measure.arguments) if measure.distinct else None
-    arguments = tuple(required(sharing.argument(a, measure.filter)) for a in measure.arguments)
+    arguments = tuple(require(sharing.argument(a, measure.filter)) for a in measure.arguments)
     totals = [
-        sharing.contributed(declared.key, column, arguments, tree)
+        sharing.add_contributed(declared.key, column, arguments, tree)
         for column in implementation.columns
     ]
     count = _rows_counted(measure, sharing) if tree is None else sharing.live(tree)
@@ -177,7 +179,7 @@ def _user(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
 
 
 def _end(measure: BoundMeasure, sharing: StateLayoutBuilder, *, side: Side) -> MeasureState:
-    tree, places = _ordered(measure, sharing)
+    tree, places = _order_measure(measure, sharing)
     return MeasureState((), tree, places, side)
 
 
@@ -188,7 +190,9 @@ def _by(measure: BoundMeasure, sharing: StateLayoutBuilder, *, side: Side) -> Me
     return MeasureState((), tree, (1,), side)
 
 
-def _arrived(measure: BoundMeasure, sharing: StateLayoutBuilder, *, side: Side) -> MeasureState:
+def _order_by_arrival(
+    measure: BoundMeasure, sharing: StateLayoutBuilder, *, side: Side
+) -> MeasureState:
     tree = sharing.arrivals(measure, latest=side == "last")
     return MeasureState((), tree, (2,), side)
 
@@ -213,8 +217,8 @@ _DECOMPOSE: Mapping[Input, Decompose] = complete(
         "last in order": partial(_end, side="last"),
         "first by": partial(_by, side="first"),
         "last by": partial(_by, side="last"),
-        "earliest": partial(_arrived, side="first"),
-        "latest": partial(_arrived, side="last"),
+        "earliest": partial(_order_by_arrival, side="first"),
+        "latest": partial(_order_by_arrival, side="last"),
         "elements": _union,
         "user": _user,
         "none": lambda _measure, _sharing: MeasureState(),
@@ -248,7 +252,7 @@ def extremes_only(shared: StateLayout) -> StateLayout:
             for i, tree in enumerate(shared.trees)
         ),
         accumulators=tuple(accumulator for _, accumulator in stored),
-        reads=tuple(_moved(read, places) for read in shared.reads),
+        reads=tuple(_move(read, places) for read in shared.reads),
     )
 
 
@@ -323,7 +327,7 @@ def _stored_accumulators(
             yield ordinal, replace(accumulator, kind=MET)
 
 
-def _moved(read: MeasureState, places: dict[int, int]) -> MeasureState:
+def _move(read: MeasureState, places: dict[int, int]) -> MeasureState:
     return replace(
         read, accumulators=tuple(None if a is None else places.get(a, a) for a in read.accumulators)
     )

@@ -28,7 +28,7 @@ from substrait_agg.functions.aggregates.accumulators import (
 )
 from substrait_agg.functions.signatures.derive import FLOATS
 from substrait_agg.plan.types import BOOL, INTEGER_BITS, Type
-from substrait_agg.required import required
+from substrait_agg.required import require
 
 Argument = tuple[Expr | None, Expr | None]
 
@@ -81,7 +81,7 @@ class StateLayoutBuilder:
 
     def total(self, value: Expr, condition: Expr | None, tree: int | None = None) -> int:
         """Return the accumulator that sums the values of rows, or of the live entries of a tree."""
-        argument = required(self.argument(value, condition))
+        argument = require(self.argument(value, condition))
         weight: WeightKind = self.weight if tree is None else "changelog"
         return self.accumulator(_adder(value.type, argument, weight, tree))
 
@@ -92,7 +92,7 @@ class StateLayoutBuilder:
         x, y = self.argument(left, condition), self.argument(right, condition)
         return self.accumulator(Accumulator("product", x, 0, 0, other=y, tree=tree))
 
-    def contributed(
+    def add_contributed(
         self, implementation: str, column: str, arguments: tuple[int, ...], tree: int | None
     ) -> int:
         """Return the accumulator that sums a column computed by a user-defined measure."""
@@ -137,7 +137,7 @@ class StateLayoutBuilder:
         """
         keep = measure.keep_nulls
         present = self.argument(None, measure.filter) if keep else None
-        value = required(self.argument(measure.arguments[0], None if keep else measure.filter))
+        value = require(self.argument(measure.arguments[0], None if keep else measure.filter))
         components = (*_WHEN, TreeComponent(value))
         return self._place_tree(ValueTree(components, () if keep else (2,), present))
 
@@ -163,7 +163,7 @@ class StateLayoutBuilder:
         present = None if skipped else self.argument(None, measure.filter)
         keys = []
         for i, (value, descending, nulls_first) in enumerate(components):
-            argument = required(self.argument(value, measure.filter if i in skipped else None))
+            argument = require(self.argument(value, measure.filter if i in skipped else None))
             keys.append(TreeComponent(argument, descending, nulls_first))
         return self._place_tree(ValueTree(tuple(keys), skipped, present, elements))
 

@@ -35,7 +35,7 @@ class RawBranch:
         return replace(self, steps=(*self.steps, step))
 
 
-def needed(expressions: Sequence[Expr]) -> tuple[int, ...]:
+def find_needed(expressions: Sequence[Expr]) -> tuple[int, ...]:
     """Return the ordinals of the columns that the expressions read, ascending."""
     return tuple(sorted({c.ordinal for e in expressions for c in columns_in(e)}))
 
@@ -45,7 +45,7 @@ def positions_of(ordinals: tuple[int, ...]) -> dict[int, int]:
     return {ordinal: place for place, ordinal in enumerate(ordinals)}
 
 
-def pruned(raw: RawBranch, expressions: Exprs) -> Branch:
+def prune(raw: RawBranch, expressions: Exprs) -> Branch:
     """Return the branch whose rows are the expressions `expressions` over the rows of `raw`.
 
     Unread columns are dropped from every step and from the origin. Consecutive projects are merged
@@ -58,10 +58,10 @@ def pruned(raw: RawBranch, expressions: Exprs) -> Branch:
         return _through_project(below, step.expressions, expressions)
     if isinstance(step, UnnestStep):
         return _through_unnest(below, step, expressions)
-    ordinals = needed((*expressions, step.condition))
+    ordinals = find_needed((*expressions, step.condition))
     places = positions_of(ordinals)
     types = {c.ordinal: c.type for e in (*expressions, step.condition) for c in columns_in(e)}
-    inner = pruned(below, tuple(Column(types[o], o) for o in ordinals))
+    inner = prune(below, tuple(Column(types[o], o) for o in ordinals))
     filtered = replace(inner, steps=(*inner.steps, FilterStep(renumber(step.condition, places))))
     return _then_project(filtered, expressions, ordinals)
 
@@ -69,9 +69,9 @@ def pruned(raw: RawBranch, expressions: Exprs) -> Branch:
 def _through_project(below: RawBranch, expressions: Exprs, outputs: Exprs) -> Branch:
     uses = Counter(c.ordinal for e in outputs for c in columns_in(e))
     if all(count == 1 or _free(expressions[o]) for o, count in uses.items()):
-        return pruned(below, tuple(rewrite(e, lambda c: expressions[c.ordinal]) for e in outputs))
+        return prune(below, tuple(rewrite(e, lambda c: expressions[c.ordinal]) for e in outputs))
     ordinals = tuple(sorted(uses))
-    inner = pruned(below, tuple(expressions[o] for o in ordinals))
+    inner = prune(below, tuple(expressions[o] for o in ordinals))
     return _then_project(inner, outputs, ordinals)
 
 
@@ -81,7 +81,7 @@ def _through_unnest(below: RawBranch, step: UnnestStep, outputs: Exprs) -> Branc
     read = {c.ordinal: c.type for e in (*outputs, step.values) for c in columns_in(e)}
     ordinals = tuple(sorted(o for o in read if o < width))
     places = {**positions_of(ordinals), width: len(ordinals)}
-    inner = pruned(below, tuple(Column(read[o], o) for o in ordinals))
+    inner = prune(below, tuple(Column(read[o], o) for o in ordinals))
     unnest = UnnestStep(renumber(step.values, places))
     unnested = replace(inner, steps=(*inner.steps, unnest))
     return _then_project(unnested, outputs, (*ordinals, width))
@@ -99,7 +99,7 @@ def _width(branch: RawBranch) -> int:
 
 
 def _from_origin(origin: Origin, expressions: Exprs) -> Branch:
-    ordinals = needed(expressions)
+    ordinals = find_needed(expressions)
     if isinstance(origin, OperatorOrigin):
         # An operator passes whole rows.
         return _then_project(Branch(origin, ()), expressions, tuple(range(len(origin.types))))

@@ -216,13 +216,13 @@ def time_of_expression(expression: Expr, columns: Sequence[EventTimeColumn]) -> 
             time_steps = window.end if step == 1 else window.start
             return None if time_steps is None else EventTimePoint(time_steps)
         case Conversion(input=inner, type=type_):
-            return _converted(time_of_expression(inner, columns), type_.kind, type_.params)
+            return _convert(time_of_expression(inner, columns), type_.kind, type_.params)
         case Call(function=name) if name in _CALLS:
             return _CALLS[name](expression, columns)
     return None
 
 
-def _converted(time: EventTimeColumn, kind: str, params: Sequence[int]) -> EventTimeColumn:
+def _convert(time: EventTimeColumn, kind: str, params: Sequence[int]) -> EventTimeColumn:
     if not isinstance(time, EventTimePoint):
         return None
     if kind == "date":
@@ -292,7 +292,7 @@ def _offset(durations: Sequence[int], place: int) -> int:
     return durations[place] if len(durations) > place else 0
 
 
-def _truncated(call: Call, _durations: list[int]) -> TimeStep | None:
+def _truncate(call: Call, _durations: list[int]) -> TimeStep | None:
     unit = call.arguments[0]
     word = str(unit.value).lower() if isinstance(unit, Constant) else ""
     return TimeStep(*_UNITS[word]) if word in _UNITS else None
@@ -323,7 +323,7 @@ _CALLS: dict[str, _Rule] = {
         lambda d: TimeStep(d[1], _offset(d, 2) + d[0], d[1] - d[0]),
         lambda d: TimeStep(d[1], _offset(d, 2) + d[0], d[1]),
     ),
-    "date_trunc": _then(1, _truncated),
+    "date_trunc": _then(1, _truncate),
     "add": _then(0, lambda _, d: TimeStep(1, 0, d[0])),
     "subtract": _then(0, lambda _, d: TimeStep(1, 0, -d[0])),
 }

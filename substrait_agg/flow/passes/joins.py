@@ -114,7 +114,7 @@ def _inputs(
         case BoundJoin():
             for port, source in enumerate((relation.left, relation.right)):
                 keys = tuple(side_of(key, port) for key in relation.keys)
-                yield source, frozenset(shown(relation, port, columns)) | _read(keys)
+                yield source, frozenset(find_shown(relation, port, columns)) | _read(keys)
 
 
 def _read(expressions: Iterable[Expr]) -> frozenset[int]:
@@ -126,7 +126,7 @@ def side_of(key: JoinKey, port: int) -> Expr:
     return key.right if port else key.left
 
 
-def shown(relation: BoundJoin, port: int, used: frozenset[int]) -> tuple[int, ...]:
+def find_shown(relation: BoundJoin, port: int, used: frozenset[int]) -> tuple[int, ...]:
     """Return the columns of an input that the output or the residual condition reads."""
     left = len(relation.left.types)
     residual = frozenset() if relation.residual is None else _read((relation.residual,))
@@ -148,7 +148,7 @@ def stored_side(relation: BoundJoin, port: int, used: frozenset[int]) -> StoredS
         for place, key in reversed(tuple(enumerate(keys)))
         if isinstance(key, Column)
     }
-    stored = shown(relation, port, used)
+    stored = find_shown(relation, port, used)
     arguments = tuple(o for o in stored if o not in whole)
     places = {o: len(keys) + i for i, o in enumerate(arguments)} | whole
     every = columns(source.types)

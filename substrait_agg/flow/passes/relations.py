@@ -60,7 +60,7 @@ from substrait_agg.flow.graph.nodes import (
     operators_below,
 )
 from substrait_agg.flow.graph.set_operation import SetOperation
-from substrait_agg.flow.passes.branches import Exprs, RawBranch, needed, positions_of, pruned
+from substrait_agg.flow.passes.branches import Exprs, RawBranch, find_needed, positions_of, prune
 from substrait_agg.flow.passes.joins import (
     StoredSide,
     Used,
@@ -200,7 +200,7 @@ class _Lowering:
             inputs, ordinals = over(sessions), tuple(range(len(sessions.types)))
         else:
             read = [e for m in relation.measures for e in m.expressions]
-            ordinals = needed((*relation.keys, *read))
+            ordinals = find_needed((*relation.keys, *read))
             inputs = self.inputs(relation.input, ordinals)
         weight = self.weight_of(inputs)
         places = positions_of(ordinals)
@@ -278,7 +278,7 @@ class _Lowering:
 
     def side(self, side: StoredSide, port: int) -> Port:
         """Return a port of a join; under a policy for early retractions, its input as rows."""
-        ordinals = needed((*side.keys, *side.arguments))
+        ordinals = find_needed((*side.keys, *side.arguments))
         inputs = self.inputs(side.relation, ordinals)
         if self.policy(inputs) != "carry":
             inputs = self.as_rows(side.relation, inputs, ordinals)
@@ -318,7 +318,7 @@ class _Lowering:
         """Return the branches of a relation, each with exactly its columns `ordinals`."""
         every = columns(relation.types)
         expressions: Exprs = tuple(every[o] for o in ordinals)
-        return tuple(pruned(raw, expressions) for raw in self.raw_branches(relation))
+        return tuple(prune(raw, expressions) for raw in self.raw_branches(relation))
 
     def policy(self, inputs: tuple[Branch, ...]) -> EarlyRetraction:
         """Return what happens to early retractions in the branches.

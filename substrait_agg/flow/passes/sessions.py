@@ -10,7 +10,7 @@ from substrait_agg.bind.rewrite import call_durations, renumber, renumber_measur
 from substrait_agg.flow.graph.graph import Branch, OperatorOrigin
 from substrait_agg.flow.graph.nodes import Node, Port
 from substrait_agg.flow.graph.sessionize import Sessionize
-from substrait_agg.flow.passes.branches import needed, positions_of
+from substrait_agg.flow.passes.branches import find_needed, positions_of
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 
 Inputs = Callable[[BoundRelation, tuple[int, ...]], tuple[Branch, ...]]
@@ -35,7 +35,7 @@ def _parts(relation: BoundAggregate) -> tuple[int, Call, tuple[Expr, ...], tuple
     if not isinstance(call, Call):
         raise TypeError(call)
     others = (*relation.keys[:at], *relation.keys[at + 1 :])
-    read = needed([e for m in relation.measures for e in m.expressions])
+    read = find_needed([e for m in relation.measures for e in m.expressions])
     types = relation.input.types
     return at, call, others, tuple(Column(types[o], o) for o in read)
 
@@ -56,7 +56,7 @@ def session_node(
     """
     _, call, others, columns = _parts(relation)
     time = call.arguments[0]
-    ordinals = needed((*others, time, *columns))
+    ordinals = find_needed((*others, time, *columns))
     inputs = inputs_of(relation.input, ordinals)
     weight, early = properties(inputs)
     places = positions_of(ordinals)
@@ -69,11 +69,11 @@ def session_node(
         path=relation.path,
         early=early,
         gap=call_durations(call.arguments)[0],
-        call=renumbered(call, places),
+        call=renumber_call(call, places),
     )
 
 
-def renumbered(call: Call, places: Mapping[int, int]) -> Call:
+def renumber_call(call: Call, places: Mapping[int, int]) -> Call:
     """Return the call over a row whose column `o` has moved to ``places[o]``."""
     return replace(call, arguments=tuple(renumber(a, places) for a in call.arguments))
 

@@ -19,10 +19,10 @@ def share_equal(roots: Sequence[BoundRelation]) -> tuple[BoundRelation, ...]:
     done: dict[int, BoundRelation] = {}
     keys: dict[int, str] = {}
 
-    def shared(relation: BoundRelation) -> BoundRelation:
+    def share(relation: BoundRelation) -> BoundRelation:
         """Return the one object for a relation, with shared inputs."""
         if id(relation) not in done:
-            inputs = tuple(map(shared, inputs_of(relation)))
+            inputs = tuple(map(share, inputs_of(relation)))
             key = _key(relation, [keys[id(found)] for found in inputs])
             if key not in by_key:
                 same = all(a is b for a, b in zip(inputs, inputs_of(relation), strict=True))
@@ -31,7 +31,7 @@ def share_equal(roots: Sequence[BoundRelation]) -> tuple[BoundRelation, ...]:
             done[id(relation)] = by_key[key]
         return done[id(relation)]
 
-    return tuple(map(shared, roots))
+    return tuple(map(share, roots))
 
 
 def _key(relation: BoundRelation, inputs: Sequence[str]) -> str:

@@ -228,13 +228,13 @@ def _operator(id_: int, origin: TableOrigin) -> Upsert:
 def _behind(node: Node, nodes: Mapping[Table, Node]) -> Node:
     """Return a node of the plan with its id after the new operators."""
     ports = (
-        replace(port, branches=tuple(_rewired(branch, nodes) for branch in port.branches))
+        replace(port, branches=tuple(_rewire(branch, nodes) for branch in port.branches))
         for port in node.inputs
     )
     return replace(node, id=node.id + len(nodes), inputs=tuple(ports))
 
 
-def _rewired(branch: Branch, nodes: Mapping[Table, Node]) -> Branch:
+def _rewire(branch: Branch, nodes: Mapping[Table, Node]) -> Branch:
     origin = branch.origin
     if isinstance(origin, OperatorOrigin):
         return replace(branch, origin=replace(origin, operator=origin.operator + len(nodes)))

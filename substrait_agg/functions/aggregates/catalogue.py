@@ -20,7 +20,7 @@ from substrait_agg.functions.aggregates.row import (
     AggregateFunction,
     Alias,
     FunctionParameter,
-    refused,
+    refuse,
 )
 from substrait_agg.functions.aggregates.sums import CONDITIONS, COUNTS, GROUPS, SUMS
 from substrait_agg.functions.aggregates.types import DECIMAL_OUTPUT
@@ -31,7 +31,9 @@ _REGRESSION = "compute it from covar, variance, avg and count in a projection ab
 _SKETCH = "its result depends on an undefined approximation"
 
 
-def _known(names: str, producers: tuple[str, ...], reason: str) -> tuple[AggregateFunction, ...]:
+def _list_known(
+    names: str, producers: tuple[str, ...], reason: str
+) -> tuple[AggregateFunction, ...]:
     return tuple(
         AggregateFunction(
             name,
@@ -39,24 +41,24 @@ def _known(names: str, producers: tuple[str, ...], reason: str) -> tuple[Aggrega
             _ANY,
             producers=producers,
             reason=reason,
-            distinct=refused(reason),
-            order_by=refused(reason),
-            filter=refused(reason),
+            distinct=refuse(reason),
+            order_by=refuse(reason),
+            filter=refuse(reason),
         )
         for name in names.split()
     )
 
 
 REFUSED: tuple[AggregateFunction, ...] = (
-    *_known(
+    *_list_known(
         "regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy",
         (*DATAFUSION, *DUCKDB),
         _REGRESSION,
     ),
-    *_known("approx_percentile_cont_with_weight", DATAFUSION, _SKETCH),
-    *_known("approx_top_k reservoir_quantile", DUCKDB, _SKETCH),
-    *_known("skewness kurtosis kurtosis_pop entropy mad sem histogram", DUCKDB, "it is not implemented"),
-    *_known("single_value", ISTHMUS, "it is the result of a scalar subquery, which must fail for more than one row"),
+    *_list_known("approx_percentile_cont_with_weight", DATAFUSION, _SKETCH),
+    *_list_known("approx_top_k reservoir_quantile", DUCKDB, _SKETCH),
+    *_list_known("skewness kurtosis kurtosis_pop entropy mad sem histogram", DUCKDB, "it is not implemented"),
+    *_list_known("single_value", ISTHMUS, "it is the result of a scalar subquery, which must fail for more than one row"),
 )  # fmt: skip
 
 

@@ -73,7 +73,7 @@ FRACTION = FunctionParameter("fraction", "constant", rule="fraction")
 ACCURACY = FunctionParameter("accuracy", "constant", optional=True, rule="integer")
 
 
-def named(names: str, producers: tuple[str, ...] = ()) -> tuple[Alias, ...]:
+def to_aliases(names: str, producers: tuple[str, ...] = ()) -> tuple[Alias, ...]:
     """Return aliases with exactly the meaning of the function, from a text of names."""
     return tuple(Alias(name, producers) for name in names.split())
 

@@ -113,7 +113,7 @@ def unregister(measure: UserMeasure) -> None:
         _MEASURES.pop((plain_urn(measure.urn), name), None)
 
 
-def registered() -> tuple[tuple[str, int], ...]:
+def list_registered() -> tuple[tuple[str, int], ...]:
     """Return the registered measures in comparable form.
 
     A plan may bind differently after this value changes.

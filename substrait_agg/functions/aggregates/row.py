@@ -38,7 +38,7 @@ def no_op(reason: str) -> FieldHandling:
     return FieldHandling("no-op", reason)
 
 
-def refused(reason: str) -> FieldHandling:
+def refuse(reason: str) -> FieldHandling:
     """Return a part that is refused because of `reason`."""
     return FieldHandling("refused", reason)
 

@@ -29,26 +29,26 @@ from substrait_agg.functions.aggregates.parts import (
     SPARK,
     SPREAD,
     UNSIGNED_EXTENSION,
-    named,
     preset,
+    to_aliases,
 )
 from substrait_agg.functions.aggregates.row import (
     AggregateFunction,
     FunctionParameter,
     no_op,
-    refused,
+    refuse,
 )
 from substrait_agg.functions.aggregates.types import DECIMAL_OUTPUT
 
 _COUNTED = FunctionParameter("x", optional=True, repeats=True)
 _VALUES = FunctionParameter("x", repeats=True)
-_DUCKDB_SUMS = named("fsum sumkahan kahan_sum sum_no_overflow", DUCKDB)
+_DUCKDB_SUMS = to_aliases("fsum sumkahan kahan_sum sum_no_overflow", DUCKDB)
 
 COUNTS = (
     AggregateFunction(
         "count", "count", (_COUNTED,), "count", (GENERIC, DECIMAL_OUTPUT),
-        aliases=named("count_star", DUCKDB), options=OVERFLOW, order_by=ORDER_FREE,
-        distinct_rows=refused("without an argument there are no values to compare"),
+        aliases=to_aliases("count_star", DUCKDB), options=OVERFLOW, order_by=ORDER_FREE,
+        distinct_rows=refuse("without an argument there are no values to compare"),
         nulls="skipped; without an argument all rows count", empty="0",
     ),
     AggregateFunction(
@@ -58,13 +58,13 @@ COUNTS = (
     ),
     AggregateFunction(
         "approx_count_distinct", "count", (_VALUES,), "approximate count", (APPROX, DECIMAL_OUTPUT),
-        aliases=named("approx_distinct", DATAFUSION), order_by=ORDER_FREE, always_distinct=True,
+        aliases=to_aliases("approx_distinct", DATAFUSION), order_by=ORDER_FREE, always_distinct=True,
         distinct=no_op("it already counts distinct values"), empty="0",
     ),
     AggregateFunction(
         "count_if", "count", (CONDITION,), "count", (), (*DUCKDB, *SPARK),
-        aliases=named("countif"), order_by=ORDER_FREE, empty="0",
-        distinct=refused("it counts the rows for which a condition is true, not values"),
+        aliases=to_aliases("countif"), order_by=ORDER_FREE, empty="0",
+        distinct=refuse("it counts the rows for which a condition is true, not values"),
     ),
 )  # fmt: skip
 
@@ -74,12 +74,12 @@ SUMS = (
         aliases=_DUCKDB_SUMS, options=OVERFLOW, order_by=ORDER_FREE,
     ),
     AggregateFunction(
-        "sum0", "sum0", (NUMBER,), "sum0", (ARITHMETIC, DECIMAL), aliases=named("sum_zero"),
+        "sum0", "sum0", (NUMBER,), "sum0", (ARITHMETIC, DECIMAL), aliases=to_aliases("sum_zero"),
         options=OVERFLOW, order_by=ORDER_FREE, empty="0",
     ),
     AggregateFunction(
         "avg", "avg", (NUMBER,), "avg", (ARITHMETIC, DECIMAL),
-        aliases=(*named("mean"), *named("favg", DUCKDB)), options=OVERFLOW, order_by=ORDER_FREE,
+        aliases=(*to_aliases("mean"), *to_aliases("favg", DUCKDB)), options=OVERFLOW, order_by=ORDER_FREE,
     ),
     AggregateFunction(
         "product", "product", (FACTOR,), "mirror", (ARITHMETIC,),
@@ -88,7 +88,7 @@ SUMS = (
     AggregateFunction(
         "variance", "variance", (DISTRIBUTION, FLOATING), "float", (ARITHMETIC,),
         aliases=(
-            *named("var", DATAFUSION),
+            *to_aliases("var", DATAFUSION),
             *preset("var_samp var_sample variance_samp", SAMPLE),
             *preset("var_pop variance_pop", POPULATION),
             *preset("var_population", POPULATION, DATAFUSION),
@@ -98,8 +98,8 @@ SUMS = (
     AggregateFunction(
         "std_dev", "std_dev", (DISTRIBUTION, FLOATING), "float", (ARITHMETIC,),
         aliases=(
-            *named("stddev", DATAFUSION),
-            *named("stdev"),
+            *to_aliases("stddev", DATAFUSION),
+            *to_aliases("stdev"),
             *preset("stddev_samp std_dev_samp", SAMPLE),
             *preset("stddev_pop std_dev_pop", POPULATION),
         ),
@@ -108,7 +108,7 @@ SUMS = (
     AggregateFunction(
         "covar", "covar", (DISTRIBUTION, FLOATING, FLOATING_Y), "float", (), DATAFUSION,
         aliases=(
-            *named("covariance"),
+            *to_aliases("covariance"),
             *preset("covar_samp", SAMPLE, DATAFUSION),
             *preset("covar_pop", POPULATION, DATAFUSION),
         ),
@@ -122,11 +122,11 @@ SUMS = (
 
 CONDITIONS = (
     AggregateFunction(
-        "bool_and", "bool_and", (CONDITION,), "bool", (BOOLEAN,), aliases=named("every"),
+        "bool_and", "bool_and", (CONDITION,), "bool", (BOOLEAN,), aliases=to_aliases("every"),
         distinct=SAME_ONCE, order_by=ORDER_FREE,
     ),
     AggregateFunction(
-        "bool_or", "bool_or", (CONDITION,), "bool", (BOOLEAN,), aliases=named("some any"),
+        "bool_or", "bool_or", (CONDITION,), "bool", (BOOLEAN,), aliases=to_aliases("some any"),
         distinct=SAME_ONCE, order_by=ORDER_FREE,
     ),
     AggregateFunction(
@@ -147,13 +147,13 @@ _OF_THE_GROUP = "it depends on the group, not on its rows"
 GROUPS = (
     AggregateFunction(
         "surrogate_key_int64", "surrogate_key", (), "key", (GENERIC,), FLOWTIDE,
-        distinct=refused(_OF_THE_GROUP), order_by=refused(_OF_THE_GROUP),
-        filter=refused(_OF_THE_GROUP), nulls="no argument", empty="a key, as for every group",
+        distinct=refuse(_OF_THE_GROUP), order_by=refuse(_OF_THE_GROUP),
+        filter=refuse(_OF_THE_GROUP), nulls="no argument", empty="a key, as for every group",
     ),
     AggregateFunction(
         "grouping", "grouping", (_VALUES,), "ordinal", (), (*DUCKDB, *ISTHMUS),
-        aliases=named("grouping_id"), distinct=refused(_OF_THE_GROUP),
-        order_by=no_op("it depends on the grouping set alone"), filter=refused(_OF_THE_GROUP),
+        aliases=to_aliases("grouping_id"), distinct=refuse(_OF_THE_GROUP),
+        order_by=no_op("it depends on the grouping set alone"), filter=refuse(_OF_THE_GROUP),
         nulls="it depends only on whether the argument is a key of the grouping set", empty="as for every group",
     ),
 )  # fmt: skip

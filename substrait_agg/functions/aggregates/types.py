@@ -84,7 +84,7 @@ def _first(types: tuple[Type, ...], _urn: str | None, _rules: Derivation) -> Typ
     return types[0].as_nullable()
 
 
-def _collected(types: tuple[Type, ...], _urn: str | None, _rules: Derivation) -> Type:
+def _derive_collected(types: tuple[Type, ...], _urn: str | None, _rules: Derivation) -> Type:
     return Type("list", False, children=(types[0].as_nullable(False),))
 
 
@@ -113,7 +113,7 @@ RESULTS: dict[str, ResultType] = {
     "text": lambda types, _urn, _rules: Type("string", types[0].nullable),
     "bool": _always(Type("bool")),
     "list": lambda types, _urn, _rules: Type("list", True, children=(types[0],)),
-    "collected": _collected,
+    "collected": _derive_collected,
     "quantiles": _quantiles,
     "union": lambda types, _urn, _rules: types[0].as_nullable(False),
     "ordinal": _ordinal,

@@ -27,8 +27,8 @@ from substrait_agg.functions.aggregates.parts import (
     SPARK,
     STRING,
     UNSIGNED_EXTENSION,
-    named,
     preset,
+    to_aliases,
 )
 from substrait_agg.functions.aggregates.row import (
     HONOURED,
@@ -37,7 +37,7 @@ from substrait_agg.functions.aggregates.row import (
     FunctionOption,
     FunctionParameter,
     no_op,
-    refused,
+    refuse,
 )
 from substrait_agg.functions.aggregates.types import ALL_NUMBERS, ORDERED, POINTS
 from substrait_agg.functions.signatures.derive import TEXTS
@@ -51,7 +51,7 @@ _ORDER_VALUE = FunctionParameter("y", kinds=ORDERED)
 _EITHER = no_op("any of the values may be returned; the result is null only if all values are null")
 _PICKED_ONCE = no_op("a duplicate pair of values does not change which pair is selected")
 _NULLS_SKIPPED = (("IGNORE_NULLS", "TRUE"),)
-_ARRIVAL_DISTINCT = refused(
+_ARRIVAL_DISTINCT = refuse(
     "equal values arrive at different times, and it is not defined which arrival counts; give an order"
 )
 _OWN_ORDER = "the values are ordered ascending"
@@ -69,7 +69,7 @@ EXTREMES = (
     ),
     AggregateFunction(
         "any_value", "any_value", (ANYTHING,), "first", (GENERIC,),
-        aliases=(*named("arbitrary"), *named("key", OCTOSQL)),
+        aliases=(*to_aliases("arbitrary"), *to_aliases("key", OCTOSQL)),
         options={"IGNORE_NULLS": FunctionOption({"TRUE": _EITHER, "FALSE": _EITHER})},
         distinct=SAME_ONCE, order_by=ANY_DIRECTION,
     ),
@@ -88,12 +88,12 @@ EXTREMES = (
 RANKS = (
     AggregateFunction(
         "mode", "mode", (COMPARABLE,), "first", (ARITHMETIC,),
-        distinct=refused("every distinct value occurs once, so no value is the most frequent"),
+        distinct=refuse("every distinct value occurs once, so no value is the most frequent"),
         order_by=no_op("of equally frequent values the least one is returned, in any order of rows"),
     ),
     AggregateFunction(
         "median", "median", (PRECISION, NUMBER), "first", (ARITHMETIC,),
-        aliases=named("approx_median", DATAFUSION), options=ROUNDING, order_by=ORDER_FREE,
+        aliases=to_aliases("approx_median", DATAFUSION), options=ROUNDING, order_by=ORDER_FREE,
     ),
     AggregateFunction(
         "quantile", "quantile",
@@ -103,41 +103,41 @@ RANKS = (
     ),
     AggregateFunction(
         "percentile_cont", "percentile_cont", (NUMBER, FRACTION), "continuous", (), DATAFUSION,
-        aliases=named("quantile_cont", DUCKDB), order_on_argument=True,
+        aliases=to_aliases("quantile_cont", DUCKDB), order_on_argument=True,
     ),
     AggregateFunction(
         "approx_percentile_cont", "percentile_cont", (NUMBER, FRACTION, ACCURACY), "first", (), DATAFUSION,
-        aliases=named("approx_quantile", DUCKDB), order_on_argument=True,
+        aliases=to_aliases("approx_quantile", DUCKDB), order_on_argument=True,
     ),
     AggregateFunction(
         "approx_percentile", "percentile_disc", (NUMBER, FRACTION, ACCURACY), "first", (), SPARK,
-        aliases=named("percentile_approx", SPARK), order_on_argument=True,
+        aliases=to_aliases("percentile_approx", SPARK), order_on_argument=True,
     ),
     AggregateFunction(
         "percentile_disc", "percentile_disc", (COMPARABLE, FRACTION), "first", (), (*DUCKDB, *ISTHMUS),
-        aliases=named("quantile_disc", DUCKDB), order_on_argument=True,
+        aliases=to_aliases("quantile_disc", DUCKDB), order_on_argument=True,
     ),
 )  # fmt: skip
 
 LISTS = (
     AggregateFunction(
         "array_agg", "list", (ANYTHING,), "list", (), (*DATAFUSION, *DUCKDB),
-        aliases=named("list", DUCKDB), nulls="kept", keep_nulls=True,
+        aliases=to_aliases("list", DUCKDB), nulls="kept", keep_nulls=True,
         settings=(("EMPTY", "NULL"),), order_else=_OWN_ORDER,
     ),
     AggregateFunction(
         "list_agg", "list", (ANYTHING,), "collected", (LIST,), FLOWTIDE,
-        aliases=(*named("collect_list", SPARK), Alias("collect_set", SPARK, distinct=True)),
+        aliases=(*to_aliases("collect_list", SPARK), Alias("collect_set", SPARK, distinct=True)),
         empty="an empty list", order_else=_OWN_ORDER,
     ),
     AggregateFunction(
         "string_agg", "string_agg", (FunctionParameter("input", kinds=TEXTS), _SEPARATOR), "text", (STRING,),
-        aliases=(*named("listagg", ISTHMUS), *named("group_concat", DUCKDB)), order_else=_OWN_ORDER,
+        aliases=(*to_aliases("listagg", ISTHMUS), *to_aliases("group_concat", DUCKDB)), order_else=_OWN_ORDER,
     ),
     AggregateFunction(
         "list_union_distinct_agg", "list_union_distinct", (FunctionParameter("x", kinds=("list",)),), "union",
         (LIST,), FLOWTIDE, distinct=SAME_ONCE,
-        order_by=refused("the elements come from many lists and are ordered by value"),
+        order_by=refuse("the elements come from many lists and are ordered by value"),
         nulls="a null list is skipped, a null element is kept", empty="an empty list",
     ),
 )  # fmt: skip

@@ -117,11 +117,11 @@ def _aggregate(row: AggregateFunction, alias: Alias) -> Pairs:
     yield "null arguments", row.nulls
     yield "over no values", row.empty
     yield "state", row.state
-    yield "DISTINCT", _said(row.distinct)
+    yield "DISTINCT", _describe(row.distinct)
     if takes_rows(row):
-        yield "DISTINCT of rows", _said(row.distinct_rows)
+        yield "DISTINCT of rows", _describe(row.distinct_rows)
     yield "ORDER BY", _order(row)
-    yield "FILTER", _said(row.filter)
+    yield "FILTER", _describe(row.filter)
     yield "phases", _lines(PHASES.items())
     yield from _choices(row)
 
@@ -132,7 +132,7 @@ def _parameter(parameter: FunctionParameter) -> str:
 
 
 def _order(row: AggregateFunction) -> str:
-    said = _said(row.order_by)
+    said = _describe(row.order_by)
     if row.order_on_argument:
         said += ", by the aggregated argument only"
     if row.ordered_form:
@@ -153,12 +153,12 @@ def _choices(row: AggregateFunction) -> Pairs:
         yield f"always {name}", value
 
 
-def _said(part: FieldHandling) -> str:
+def _describe(part: FieldHandling) -> str:
     return f"{part.handling}: {part.reason}" if part.reason else part.handling
 
 
 def _lines(parts: Iterable[tuple[str, FieldHandling]]) -> str:
-    return "\n".join(f"{name} {_said(part)}" for name, part in parts)
+    return "\n".join(f"{name} {_describe(part)}" for name, part in parts)
 
 
 # --- scalar functions and declarations -------------------------------------------------------

@@ -14,7 +14,7 @@ from substrait_agg.functions.aggregates.row import (
     FunctionOption,
     FunctionParameter,
     no_op,
-    refused,
+    refuse,
 )
 from substrait_agg.functions.aggregates.types import RESULT_TEXTS
 from substrait_agg.functions.scalars.catalogue import SCALARS
@@ -39,7 +39,7 @@ def urn_of(urn: str) -> str:
     return f"extension:{urn}" if ":" in urn else URN_OF.format(urn)
 
 
-_PARTIAL = refused("another consumer would have to merge the partial results of a group")
+_PARTIAL = refuse("another consumer would have to merge the partial results of a group")
 PHASES: Mapping[str, FieldHandling] = {
     "UNSPECIFIED": no_op("the complete aggregate is computed; strict mode refuses the plan"),
     "INITIAL_TO_RESULT": HONOURED,

@@ -82,7 +82,7 @@ def aggregate_tables() -> tuple[CatalogueTable, ...]:
         _nulls(supported),
         _options(supported),
         _phases(),
-        _refused(),
+        _list_refused(),
         _implementations(),
     )
 
@@ -185,7 +185,7 @@ def _phases() -> CatalogueTable:
     return CatalogueTable("Phases of every measure", ("phase", ""), rows, tuple(notes.texts))
 
 
-def _refused() -> CatalogueTable:
+def _list_refused() -> CatalogueTable:
     groups: dict[tuple[tuple[str, ...], str], list[str]] = {}
     for row in AGGREGATES.values():
         if row.kind is None:

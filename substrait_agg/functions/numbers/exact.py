@@ -241,7 +241,7 @@ def half_of(mag: Magnitude) -> Magnitude:
     return result
 
 
-def doubled(mag: Magnitude) -> Magnitude:
+def double(mag: Magnitude) -> Magnitude:
     """Return twice `mag`, with one more digit."""
     result = np.zeros((len(mag) + 1, mag.shape[1]), np.uint64)
     result[:-1] = mag << np.uint64(1)
@@ -291,7 +291,7 @@ def as_int64(digits: Digits) -> npt.NDArray[np.int64] | None:
     return np.asarray(digits[0] + (digits[1] << _SHIFT))
 
 
-def trimmed(mag: Magnitude, base: int) -> tuple[Magnitude, int]:
+def trim(mag: Magnitude, base: int) -> tuple[Magnitude, int]:
     """Remove the highest and lowest digits that are zero in all numbers.
 
     Return the digits and the position of the lowest one.

@@ -67,11 +67,11 @@ def _integer_root(high: Words, low: Words) -> tuple[Words, Int64s]:
     # suffices.
     rest = low.view(np.int64) - root * root
     for _ in range(_STEPS):
-        root, rest = _stepped(root, rest)
+        root, rest = _step(root, rest)
     return root.view(np.uint64), rest
 
 
-def _stepped(root: Int64s, rest: Int64s) -> tuple[Int64s, Int64s]:
+def _step(root: Int64s, rest: Int64s) -> tuple[Int64s, Int64s]:
     step = np.where(rest < 0, -1, np.where(rest > 2 * root, 1, 0))
     # (r + s)^2 = r^2 + 2 r s + s^2
     return root + step, rest - 2 * root * step - step * step

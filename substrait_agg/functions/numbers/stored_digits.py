@@ -88,7 +88,7 @@ def unpack_digits(rows: pa.Table, digits: int, at: Indices | None = None) -> Dig
     place = digits_at(rows.schema)
     if place is None:
         raise ValueError("rows without digits")
-    positions, stored = _stored(rows.column(place), rows.schema.field(place))
+    positions, stored = _find_digits(rows.column(place), rows.schema.field(place))
     keep = positions < digits
     positions, stored = positions[keep], stored if keep.all() else stored[:, keep]
     if at is None:
@@ -116,7 +116,7 @@ def with_digits_of(schema: pa.Schema, stored: Sequence[pa.Schema]) -> pa.Schema:
     return schema.set(place, field)
 
 
-def fitted(rows: Rows, schema: pa.Schema) -> Rows:
+def fit(rows: Rows, schema: pa.Schema) -> Rows:
     """Return rows with the digits of a schema, 0 for those that they do not have.
 
     Raises:
@@ -125,7 +125,7 @@ def fitted(rows: Rows, schema: pa.Schema) -> Rows:
     place = digits_at(schema)
     if place is None or rows.schema.field(place).name == schema.field(place).name:
         return rows
-    positions, stored = _stored(rows.column(place), rows.schema.field(place))
+    positions, stored = _find_digits(rows.column(place), rows.schema.field(place))
     target = schema.field(place)
     digits = _positions(target)
     if not np.isin(positions, digits).all():
@@ -135,7 +135,7 @@ def fitted(rows: Rows, schema: pa.Schema) -> Rows:
     return rows.set_column(place, target, _values(wide))
 
 
-def _stored(
+def _find_digits(
     column: pa.Array | pa.ChunkedArray, field: pa.Field
 ) -> tuple[Indices, npt.NDArray[np.int32]]:
     """Return the positions of the stored digits, and the digits of each row."""

@@ -61,11 +61,11 @@ def _pair(family: str, result: str, options: Mapping[str, tuple[str, ...]]) -> O
     return Overload((family, family), result, options, unify=family != "decimal")
 
 
-def _unsigned(options: Mapping[str, tuple[str, ...]]) -> Overload:
+def _to_unsigned(options: Mapping[str, tuple[str, ...]]) -> Overload:
     return _pair("unsigned", "unified", options)
 
 
-def _floating(
+def _to_floating(
     name: str, options: Mapping[str, tuple[str, ...]], *aliases: str, arity: int = 1
 ) -> ScalarFunction:
     wide = tuple(Overload((family,) * arity, "fp64", options) for family in ("integer", "decimal"))
@@ -136,7 +136,7 @@ def _strings(
     return ScalarFunction(name, forms, "mirror", aliases)
 
 
-def _moved() -> tuple[Overload, ...]:
+def _list_shifts() -> tuple[Overload, ...]:
     """Return overloads of `add` and `subtract` for a point in time and an interval."""
     return (
         Overload(("date", "months"), "date"),
@@ -173,7 +173,7 @@ _DIVIDE = ScalarFunction(
             {**_ROUND_EVEN, "ON_DOMAIN_ERROR": ("NAN",), "ON_DIVISION_BY_ZERO": ("IEEE", "NULL")},
         ),
         _pair("decimal", "decimal_divide", {"OVERFLOW": ("ERROR",), **_BY_ZERO}),
-        _unsigned(_BY_ZERO),
+        _to_unsigned(_BY_ZERO),
     ),
 )  # fmt: skip
 
@@ -375,11 +375,11 @@ _ROWS: tuple[ScalarFunction, ...] = (
     ScalarFunction("xor", (Overload(("bool", "bool"), "bool"),)),
     ScalarFunction("and_not", (Overload(("bool", "bool"), "bool"),)),
     # arithmetic
-    _arithmetic("add", "decimal_add", _unsigned(_OVERFLOW), *_moved()),
-    _arithmetic("subtract", "decimal_add", _unsigned(_OVERFLOW), *_moved()),
+    _arithmetic("add", "decimal_add", _to_unsigned(_OVERFLOW), *_list_shifts()),
+    _arithmetic("subtract", "decimal_add", _to_unsigned(_OVERFLOW), *_list_shifts()),
     _arithmetic(
         "multiply", "decimal_multiply",
-        _unsigned({"OVERFLOW": ("ERROR", "SATURATE")}), *_SCALED_INTERVALS,
+        _to_unsigned({"OVERFLOW": ("ERROR", "SATURATE")}), *_SCALED_INTERVALS,
     ),
     _DIVIDE,
     _MODULUS,
@@ -387,29 +387,29 @@ _ROWS: tuple[ScalarFunction, ...] = (
     _same_number("abs", True),
     _same_number("sign", False, "signum"),
     _sqrt(),
-    _floating("exp", _ROUND_EVEN),
+    _to_floating("exp", _ROUND_EVEN),
     _power(),
     _factorial(),
-    _floating("sin", _ROUND_EVEN),
-    _floating("cos", _ROUND_EVEN),
-    _floating("tan", _ROUND_EVEN),
-    _floating("sinh", _ROUND_EVEN),
-    _floating("cosh", _ROUND_EVEN),
-    _floating("tanh", _ROUND_EVEN),
-    _floating("asinh", _ROUND_EVEN),
-    _floating("acosh", _DOMAIN),
-    _floating("atanh", _DOMAIN),
-    _floating("asin", _DOMAIN),
-    _floating("acos", _DOMAIN),
-    _floating("atan", _ROUND_EVEN),
-    _floating("atan2", {**_ROUND_EVEN, "ON_DOMAIN_ERROR": ("NAN",)}, arity=2),
-    _floating("radians", _ROUND_EVEN),
-    _floating("degrees", _ROUND_EVEN),
-    _floating("ln", _LOG),
-    _floating("log10", _LOG),
-    _floating("log2", _LOG),
-    _floating("log1p", _LOG),
-    _floating("logb", _LOG, arity=2),
+    _to_floating("sin", _ROUND_EVEN),
+    _to_floating("cos", _ROUND_EVEN),
+    _to_floating("tan", _ROUND_EVEN),
+    _to_floating("sinh", _ROUND_EVEN),
+    _to_floating("cosh", _ROUND_EVEN),
+    _to_floating("tanh", _ROUND_EVEN),
+    _to_floating("asinh", _ROUND_EVEN),
+    _to_floating("acosh", _DOMAIN),
+    _to_floating("atanh", _DOMAIN),
+    _to_floating("asin", _DOMAIN),
+    _to_floating("acos", _DOMAIN),
+    _to_floating("atan", _ROUND_EVEN),
+    _to_floating("atan2", {**_ROUND_EVEN, "ON_DOMAIN_ERROR": ("NAN",)}, arity=2),
+    _to_floating("radians", _ROUND_EVEN),
+    _to_floating("degrees", _ROUND_EVEN),
+    _to_floating("ln", _LOG),
+    _to_floating("log10", _LOG),
+    _to_floating("log2", _LOG),
+    _to_floating("log1p", _LOG),
+    _to_floating("logb", _LOG, arity=2),
     ScalarFunction("bitwise_not", (Overload(("integer",), "first"),)),
     _bitwise("bitwise_and"),
     _bitwise("bitwise_or"),

@@ -95,7 +95,7 @@ def pieces(format: str) -> tuple[Piece, ...]:
     return tuple(p for p in result if p.conversion or p.text)
 
 
-def writing(format: str, kind: str) -> tuple[Piece, ...]:
+def parse_writing(format: str, kind: str) -> tuple[Piece, ...]:
     """Return the pieces of a format with which `strftime` formats a value of a type kind.
 
     Raises:
@@ -112,7 +112,7 @@ def writing(format: str, kind: str) -> tuple[Piece, ...]:
     return parts
 
 
-def reading(format: str, kind: str, *, zoned: bool = False) -> tuple[Piece, ...]:
+def parse_reading(format: str, kind: str, *, zoned: bool = False) -> tuple[Piece, ...]:
     """Return the pieces of a format with which `strptime` parses a value of a type kind.
 
     Args:
@@ -145,7 +145,7 @@ def reading(format: str, kind: str, *, zoned: bool = False) -> tuple[Piece, ...]
 _SPACES = "[ \\t\\n\\u000B\\f\\r]*+"
 
 
-def _named(names: tuple[str, ...]) -> str:
+def _match_names(names: tuple[str, ...]) -> str:
     return "((?>(?i:" + "|".join((*names, *(n[:3] for n in names))) + ")))"
 
 
@@ -160,8 +160,8 @@ _PATTERNS: Mapping[str, str] = {
     "I": " *+((?>[01][0-9]|[0-9]))",
     "M": " *+((?>[0-5][0-9]|[0-9]))",
     "S": " *+((?>[0-6][0-9]|[0-9]))",
-    "b": _named(MONTHS),
-    "a": _named(DAYS),
+    "b": _match_names(MONTHS),
+    "a": _match_names(DAYS),
     "p": "((?i:AM|PM))",
     "z": " *+(Z|[+-](?:0[0-9]|1[0-4])(?::?[0-5][0-9])?)",
 }
@@ -179,9 +179,9 @@ def pattern(format_pieces: tuple[Piece, ...]) -> tuple[str, dict[str, int]]:
             groups[letter] = len(groups) + 1
             continue
         # A blank matches any number of blanks.
-        parts += [_SPACES if c in " \t\n\v\f\r" else _quoted(c) for c in piece.text]
+        parts += [_SPACES if c in " \t\n\v\f\r" else _quote(c) for c in piece.text]
     return "\\A" + "".join(parts) + "\\z", groups
 
 
-def _quoted(character: str) -> str:
+def _quote(character: str) -> str:
     return character if character.isalnum() else f"\\x{{{ord(character):x}}}"

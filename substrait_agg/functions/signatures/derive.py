@@ -36,12 +36,12 @@ def as_decimal(type_: Type) -> Type:
     return decimal(digits, 0, type_.nullable) if digits else type_
 
 
-def widened(type_: Type, other: Type) -> Type:
+def widen(type_: Type, other: Type) -> Type:
     """Make `type_` nullable wherever the other type is, also inside nested types."""
     if type_ is other:
         return type_
     same_shape = len(type_.children) == len(other.children)
-    children = tuple(map(widened, type_.children, other.children)) if same_shape else type_.children
+    children = tuple(map(widen, type_.children, other.children)) if same_shape else type_.children
     return replace(type_, nullable=type_.nullable or other.nullable, children=children)
 
 
@@ -52,7 +52,7 @@ def common_type(types: tuple[Type, ...]) -> Type | None:
     loss.
     """
     if all(t.same_kind(types[0]) for t in types):
-        return reduce(widened, types)
+        return reduce(widen, types)
     common = _common_kind(types)
     return None if common is None else common.as_nullable(any(t.nullable for t in types))
 
@@ -103,7 +103,7 @@ def _common_number(types: tuple[Type, ...], kinds: set[str]) -> Type | None:
     return decimal(precision, scale) if precision <= MAX_PRECISION else None
 
 
-def bounded(precision: int, scale: int, rules: Derivation) -> Type:
+def bound_digits(precision: int, scale: int, rules: Derivation) -> Type:
     """Return a decimal of at most 38 digits.
 
     The standard reduces the scale first, down to 6. Arrow keeps the scale.
@@ -124,26 +124,26 @@ def _operands(types: tuple[Type, ...]) -> tuple[int, int, int, int]:
 def _add(types: tuple[Type, ...], rules: Derivation) -> Type:
     p1, s1, p2, s2 = _operands(types)
     scale = max(s1, s2)
-    return bounded(scale + max(p1 - s1, p2 - s2) + 1, scale, rules)
+    return bound_digits(scale + max(p1 - s1, p2 - s2) + 1, scale, rules)
 
 
 def _multiply(types: tuple[Type, ...], rules: Derivation) -> Type:
     p1, s1, p2, s2 = _operands(types)
-    return bounded(p1 + p2 + 1, s1 + s2, rules)
+    return bound_digits(p1 + p2 + 1, s1 + s2, rules)
 
 
 def _divide(types: tuple[Type, ...], rules: Derivation) -> Type:
     p1, s1, p2, s2 = _operands(types)
     if rules == "arrow":
-        return bounded(p1 + s2 + 4, s1 + 4, rules)
+        return bound_digits(p1 + s2 + 4, s1 + 4, rules)
     scale = max(6, s1 + p2 + 1)
-    return bounded(p1 - s1 + p2 + scale, scale, rules)
+    return bound_digits(p1 - s1 + p2 + scale, scale, rules)
 
 
 def _modulus(types: tuple[Type, ...], rules: Derivation) -> Type:
     p1, s1, p2, s2 = _operands(types)
     scale = max(s1, s2)
-    return bounded(min(p1 - s1, p2 - s2) + scale, scale, rules)
+    return bound_digits(min(p1 - s1, p2 - s2) + scale, scale, rules)
 
 
 def _whole(types: tuple[Type, ...], _rules: Derivation) -> Type:
@@ -151,7 +151,7 @@ def _whole(types: tuple[Type, ...], _rules: Derivation) -> Type:
     return decimal(min(precision - scale + 1, MAX_PRECISION), 0)
 
 
-def _rounded(types: tuple[Type, ...], _rules: Derivation) -> Type:
+def _derive_rounded(types: tuple[Type, ...], _rules: Derivation) -> Type:
     precision, scale = types[0].params
     return decimal(min(precision + 1, MAX_PRECISION), scale)
 
@@ -173,7 +173,7 @@ def _first_text(types: tuple[Type, ...], _rules: Derivation) -> Type:
     return texts[0] if all(t.kind == "varchar" for t in texts) else STRING
 
 
-def _joined(types: tuple[Type, ...], rules: Derivation) -> Type:
+def _derive_joined(types: tuple[Type, ...], rules: Derivation) -> Type:
     """Derive the type from the arguments after the separator: string, if that is no varchar."""
     return _text(types[1:], rules) if types[0].kind == "varchar" else STRING
 
@@ -214,7 +214,7 @@ RESULT_RULES: dict[str, ResultRule] = {
     "unified": lambda types, _rules: common_type(types) or types[0],
     "text": _text,
     "first_text": _first_text,
-    "joined_text": _joined,
+    "joined_text": _derive_joined,
     "list_of_first": lambda types, _rules: Type("list", children=(types[0].as_nullable(False),)),
     "element": lambda types, _rules: types[0].children[0],
     "value": lambda types, _rules: types[0].children[1],
@@ -227,7 +227,7 @@ RESULT_RULES: dict[str, ResultRule] = {
     "decimal_divide": _divide,
     "decimal_modulus": _modulus,
     "decimal_whole": _whole,
-    "decimal_round": _rounded,
+    "decimal_round": _derive_rounded,
     "date_and_days": _date_and_days,
 }
 """Result rules by the word in the function tables. They do not decide nullability."""

@@ -14,7 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from substrait_agg.operator.aggregate.trees import GroupTrees, TreeDelta, contributing, delta_of
+from substrait_agg.operator.aggregate.trees import (
+    GroupTrees,
+    TreeDelta,
+    delta_of,
+    find_contributing,
+)
 from substrait_agg.operator.common.names import LAST_POSITION, POSITION, WEIGHT
 from substrait_agg.operator.common.spec import TreeSpec
 from substrait_agg.state.entries import consolidate
@@ -79,7 +84,7 @@ def moved_arrivals(
     gains = is_ & (base.entries.weights > 0) if latest else is_ & ~was
     leaves = was & (gains | ~is_)
     left_rows, new_rows = np.flatnonzero(leaves), np.flatnonzero(gains)
-    old = _known(base, left_rows, by_value, stored)
+    old = _find_known(base, left_rows, by_value, stored)
     values = base.entries.payload[0]
     return Arrivals(
         np.concatenate([base.groups[left_rows], base.groups[new_rows]]),
@@ -90,7 +95,7 @@ def moved_arrivals(
     )
 
 
-def _known(
+def _find_known(
     base: TreeDelta, rows: Indices, by_value: TreeSpec, stored: OrderedTree
 ) -> tuple[Int64s, Int64s]:
     """Return the stored arrivals of values that have one: batch and position."""
@@ -109,7 +114,7 @@ def positions(
 ) -> Int64s:
     """Return per changed entry the position of the first (last) row that inserts it."""
     weight = slice_.column(WEIGHT).combine_chunks()
-    rows = contributing(spec, slice_)
+    rows = find_contributing(spec, slice_)
     rows = rows[weight.take(pa.array(rows)).to_numpy() > 0]
     indices = pa.array(rows)
     columns = [

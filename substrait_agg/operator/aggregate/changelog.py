@@ -38,20 +38,20 @@ def row_changes(
         same &= equal(before, after)
     delta = shown - old.shown
     if spec.groups_are_rows:
-        parts = [_emitted(spec, groups, values, delta, np.flatnonzero(delta < 0))]
-        parts.append(_emitted(spec, groups, values, delta, np.flatnonzero(delta > 0)))
+        parts = [_emit(spec, groups, values, delta, np.flatnonzero(delta < 0))]
+        parts.append(_emit(spec, groups, values, delta, np.flatnonzero(delta > 0)))
         return pa.concat_tables(parts)
     retracted = np.flatnonzero((old.shown > 0) & ~same)
     inserted = np.flatnonzero((shown > 0) & ~same)
     return pa.concat_tables(
         [
-            _emitted(spec, groups, old.values, -old.shown, retracted),
-            _emitted(spec, groups, values, shown, inserted),
+            _emit(spec, groups, old.values, -old.shown, retracted),
+            _emit(spec, groups, values, shown, inserted),
         ]
     )
 
 
-def _emitted(
+def _emit(
     spec: OperatorSpec,
     groups: BatchGroups,
     values: Sequence[pa.Array],

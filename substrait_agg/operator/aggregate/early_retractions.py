@@ -25,12 +25,17 @@ from substrait_agg.operator.aggregate.groups import (
     RowGroups,
     group_ordinals,
 )
-from substrait_agg.operator.aggregate.trees import GroupTrees, TreeDelta, contributing, tree_delta
+from substrait_agg.operator.aggregate.trees import (
+    GroupTrees,
+    TreeDelta,
+    find_contributing,
+    tree_delta,
+)
 from substrait_agg.operator.common.names import LAST_POSITION, POSITION, WEIGHT
 from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.measures.finalize import GroupState, row_counts
 from substrait_agg.operator.measures.row_partials import split_rows
-from substrait_agg.required import required
+from substrait_agg.required import require
 from substrait_agg.state.entries import consolidate
 from substrait_agg.state.keys.keys import encode
 from substrait_agg.state.keys.rows import Indices, Mask, take, whole
@@ -103,7 +108,7 @@ def _counting_rows(
     single: Indices,
 ) -> pa.Table:
     """Return the rows that count: those that count one by one, then one row per changed entry."""
-    guard, moved = spec.trees[required(spec.guard)], np.flatnonzero(weights)
+    guard, moved = spec.trees[require(spec.guard)], np.flatnonzero(weights)
     names = [f"x{a}" for a in guard.arguments]
     columns = dict(zip(names, take(delta.entries.payload, moved), strict=True))
     columns[WEIGHT] = pa.array(weights[moved])
@@ -132,7 +137,7 @@ def _rows_above_zero(
     They count one by one, also those that cancel, because the position of each may be that of the
     arrival of a value.
     """
-    rows = contributing(guard, slice_)
+    rows = find_contributing(guard, slice_)
     of = groups.of_row[rows]
     some = slice_.take(pa.array(rows))
     pairs = zip(guard.arguments, guard.layout.components, strict=True)

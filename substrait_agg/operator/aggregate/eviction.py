@@ -137,7 +137,7 @@ def evict_entries(
     if not evicted.any():
         return None
     entries = delta.tree.entries(groups.hashes[evicted], collision_ids[evicted])
-    return entries.negated() if len(entries) else None
+    return entries.negate() if len(entries) else None
 
 
 def closed_rows(

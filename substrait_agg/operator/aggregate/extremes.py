@@ -13,7 +13,12 @@ import pyarrow.compute as pc
 
 from substrait_agg.flow.graph.graph import ARRIVAL_BATCH, ARRIVAL_POSITION
 from substrait_agg.operator.aggregate.groups import RowGroups
-from substrait_agg.operator.aggregate.trees import GroupTrees, TreeDelta, contributing, typed
+from substrait_agg.operator.aggregate.trees import (
+    GroupTrees,
+    TreeDelta,
+    cast_columns,
+    find_contributing,
+)
 from substrait_agg.operator.common.names import END, POSITION
 from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
 from substrait_agg.state.entries import Entries
@@ -90,7 +95,7 @@ def _values(
     tree: TreeSpec, names: tuple[str, ...], slice_: pa.Table, groups: RowGroups, version: int
 ) -> _Values:
     takes = np.zeros(slice_.num_rows, np.bool_)
-    takes[contributing(tree, slice_, names)] = True
+    takes[find_contributing(tree, slice_, names)] = True
     lengths = np.diff(groups.starts, append=len(groups.order))
     which = np.arange(groups.count) if groups.at is None else groups.at
     values_mask = takes[groups.order]
@@ -99,7 +104,7 @@ def _values(
     argument_columns = [
         whole(slice_, name).take(pa.array(rows)) if name else batch for name in names
     ]
-    columns = typed(tree, argument_columns)
+    columns = cast_columns(tree, argument_columns)
     keys = encode(columns, tree.layout.components)
     return _Values(columns, keys, np.repeat(which, lengths)[values_mask])
 

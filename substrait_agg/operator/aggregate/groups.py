@@ -106,7 +106,7 @@ class BatchGroups:
         """Return the number of groups."""
         return len(self.hashes)
 
-    def reordered(self, order: Indices) -> tuple[BatchGroups, Indices]:
+    def reorder(self, order: Indices) -> tuple[BatchGroups, Indices]:
         """Return the groups in another order, and the new ordinal of each group."""
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
@@ -155,19 +155,19 @@ def add_rows(spec: OperatorSpec, rows: pa.Table, groups: RowGroups) -> Sums:
         if accumulator.tree is not None:
             continue
         bins = f"b{i}" if accumulator.floating else ""
-        summed = _summed(rows, columns.get(f"a{i}", ()), groups, longest, bins=bins)
+        summed = _sum(rows, columns.get(f"a{i}", ()), groups, longest, bins=bins)
         if accumulator.floating:
             value = float_digits(summed or rows, i, accumulator)
             floats[i] = value if summed else groups.sum_floats(value)
         else:
             number = fixed_digits(summed or rows, i, accumulator)
             fixed[i] = number if summed else groups.sum_rows(number)
-    summed = _summed(rows, columns["w"], groups, longest)
+    summed = _sum(rows, columns["w"], groups, longest)
     weight = coefficients(summed or rows, "w")
     return Sums(weight if summed else groups.sum_rows(weight), fixed, floats)
 
 
-def _summed(
+def _sum(
     rows: pa.Table, names: Sequence[str], groups: RowGroups, longest: int, *, bins: str = ""
 ) -> pa.Table | None:
     """Sum coefficients per group, so that fewer numbers are converted to digits.
@@ -214,7 +214,7 @@ def with_collision_ids(
     order = ordered_by_collision_id(groups, collision_ids)
     if order is None:
         return groups, lookup, collision_ids
-    moved, place = groups.reordered(order)
+    moved, place = groups.reorder(order)
     return moved, replace(lookup, positions=place[lookup.positions]), collision_ids[order]
 
 

@@ -131,14 +131,14 @@ class GroupOperator(StatefulOperator):
             parts.append(_initial_group_rows(inside, self.spec))
         return [rows for rows in parts if rows.num_rows], {"waiting": -waited}
 
-    def completed(self, parts: Sequence[pa.Table], emission: Emission) -> pa.Table:
+    def complete(self, parts: Sequence[pa.Table], emission: Emission) -> pa.Table:
         """Concatenate the rows; missing columns add nothing."""
         table = pa.concat_tables(parts, promote_options="default")
         if not emission.all and ROWS not in table.column_names:
             table = table.append_column(ROWS, pa.nulls(table.num_rows, pa.int64()))
         return _with_columns(table, self.spec)
 
-    def cleared(self, emission: Emission) -> frozenset[str]:
+    def list_cleared(self, emission: Emission) -> frozenset[str]:
         """Return the pending tree if all groups are emitted: none waits then."""
         return frozenset({PENDING}) if emission.all else frozenset()
 

@@ -68,7 +68,7 @@ def pending_schema(keys: Sequence[pa.DataType]) -> pa.Schema:
     )
 
 
-def waiting(
+def find_waiting(
     slice_: pa.Table, groups: BatchGroups, keyed: Callable[[str], KeyedTree], emission: Emission
 ) -> PendingStatus:
     """Return the pending status of the groups of a slice.

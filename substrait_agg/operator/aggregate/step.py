@@ -47,7 +47,7 @@ from substrait_agg.operator.aggregate.groups import (
     collect_groups,
     with_collision_ids,
 )
-from substrait_agg.operator.aggregate.pending import PendingStatus, pending_rows, waiting
+from substrait_agg.operator.aggregate.pending import PendingStatus, find_waiting, pending_rows
 from substrait_agg.operator.aggregate.stored import StoredGroups, restore, stored_rows
 from substrait_agg.operator.aggregate.trees import (
     GroupExtremes,
@@ -63,7 +63,7 @@ from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, WEIGHT, 
 from substrait_agg.operator.common.protocol import OperatorResult, StateReader
 from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.operator.measures.finalize import GroupState, count_of, row_counts
-from substrait_agg.operator.numeric.delta import add_floats, trimmed
+from substrait_agg.operator.numeric.delta import add_floats, trim
 from substrait_agg.state.entries import consolidate_sorted
 from substrait_agg.state.keys.rows import Mask, as_mask
 
@@ -99,7 +99,7 @@ def step(
     """
     applied = apply_batch(spec, slice_.combine_chunks(), state, emission)
     groups, old, out = applied.groups, applied.before, applied.evicted
-    shown, values = _to_emit(spec, applied, state, shown_weights or _shown)
+    shown, values = _to_emit(spec, applied, state, shown_weights or _count_shown)
     shown = np.where(out.forgotten, 0, shown)
     trees, freed_aside = _tree_rows(spec, applied)
     counters = {
@@ -236,16 +236,16 @@ def apply_batch(
     lookup = tree.lookup(groups.hashes, groups.keys)
     groups, lookup, collision_ids = with_collision_ids(spec, groups, lookup, tree)
     old, back = restore_evicted(spec, groups, restore(spec, groups.count, lookup), state.open_keyed)
-    pending = waiting(slice_, groups, state.open_keyed, emission)
+    pending = find_waiting(slice_, groups, state.open_keyed, emission)
     time = newest_times(slice_, groups, old, emission.instant)
     pending, out = evicted_groups(spec, groups, pending, time, emission)
     # The values that the view kept of a returning group do not hold for its new rows.
-    stale = _waited(slice_, groups, pending) | back if spec.trees else back
+    stale = _mask_waited(slice_, groups, pending) | back if spec.trees else back
     trees = GroupTrees(groups.hashes, collision_ids, state.open_tree)
     rows_in = hold_early_retractions(spec, slice_, groups, trees)
     deltas = _tree_deltas(spec, rows_in, trees, state.version)
     sums = add_rows(spec, rows_in.rows, rows_in.groups)
-    now = added(spec, add_entries(spec, deltas, groups.count, sums), old.state)
+    now = add(spec, add_entries(spec, deltas, groups.count, sums), old.state)
     ends = _extremes(spec, trees, deltas, old, now)
     quarantined = rows_in.quarantined
     if spec.groups_are_rows:
@@ -307,7 +307,7 @@ def _add_to(total: exact.Digits, delta: exact.Digits) -> None:
         )
 
 
-def added(spec: OperatorSpec, sums: Sums, old: GroupState) -> GroupState:
+def add(spec: OperatorSpec, sums: Sums, old: GroupState) -> GroupState:
     """Return the state of groups with `sums` added to their accumulators.
 
     Raises:
@@ -320,7 +320,7 @@ def added(spec: OperatorSpec, sums: Sums, old: GroupState) -> GroupState:
             start = spec.layout.offsets[i]
             _add_to(fixed[start : start + accumulator.digits], sums.fixed[i])
     floats = {
-        i: add_floats(old.floats[i], trimmed(delta, carries=1)) for i, delta in sums.floats.items()
+        i: add_floats(old.floats[i], trim(delta, carries=1)) for i, delta in sums.floats.items()
     }
     return GroupState(fixed, floats)
 
@@ -342,7 +342,7 @@ def _extremes(
     return ends
 
 
-def _shown(spec: OperatorSpec, groups: BatchGroups, state: GroupState) -> Int64s:
+def _count_shown(spec: OperatorSpec, groups: BatchGroups, state: GroupState) -> Int64s:
     weight = state.weight()
     if spec.groups_are_rows:
         return np.maximum(weight, 0)
@@ -354,7 +354,7 @@ def _shown(spec: OperatorSpec, groups: BatchGroups, state: GroupState) -> Int64s
     return shown.astype(np.int64)
 
 
-def _waited(slice_: pa.Table, groups: BatchGroups, pending: PendingStatus) -> Mask:
+def _mask_waited(slice_: pa.Table, groups: BatchGroups, pending: PendingStatus) -> Mask:
     """Return a mask of the groups that waited before or have a row that adds nothing.
 
     `GroupOperator.wake` creates rows that add nothing for groups to be emitted without input rows.

@@ -16,7 +16,7 @@ from substrait_agg.operator.aggregate.trees import GroupExtremes
 from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.operator.measures.finalize import GroupState
 from substrait_agg.operator.numeric.delta import FloatDigits, pack_floats, unpack_floats
-from substrait_agg.required import required
+from substrait_agg.required import require
 from substrait_agg.state.keys.rows import Indices, Mask, take_or_null, whole
 from substrait_agg.state.tree import LookupResult
 
@@ -128,4 +128,4 @@ def stored_rows(
         # Reset the time of dead groups: it must not depend on whether a merge dropped the row.
         *([] if time is None else [pa.array(np.where(dead, NEVER, time))]),
     ]  # fmt: skip
-    return pa.Table.from_arrays(columns, schema=schema.set(required(digits_at(schema)), field))
+    return pa.Table.from_arrays(columns, schema=schema.set(require(digits_at(schema)), field))

@@ -23,7 +23,7 @@ from substrait_agg.operator.numeric.delta import (
     float_digits,
     int64_column,
 )
-from substrait_agg.required import required
+from substrait_agg.required import require
 from substrait_agg.state.entries import Entries, TreeLayout, consolidate
 from substrait_agg.state.keys.keys import compare, encode
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask, is_present, take, whole
@@ -146,7 +146,7 @@ def slice_entries(
 
     With `filtered`, the entries have the weights of further trees over the same values.
     """
-    rows = contributing(spec, slice_)
+    rows = find_contributing(spec, slice_)
     columns = take([whole(slice_, f"x{a}") for a in spec.arguments], rows)
     weights = int64_column(slice_, WEIGHT)[rows]
     of = of_row[rows]
@@ -155,7 +155,13 @@ def slice_entries(
         columns, weights, of = [columns[0].flatten()], weights[parents], of[parents]
     further = [np.where(contributes(other, slice_)[rows], weights, 0) for other in filtered]
     return consolidate(
-        spec.layout, hashes[of], collision_ids[of], typed(spec, columns), weights, of, further
+        spec.layout,
+        hashes[of],
+        collision_ids[of],
+        cast_columns(spec, columns),
+        weights,
+        of,
+        further,
     )
 
 
@@ -173,12 +179,14 @@ def delta_of(ordinal: int, entries: Entries, trees: GroupTrees) -> TreeDelta:
     return TreeDelta(entries, groups, old, new, trees.open_tree(ordinal, entries))
 
 
-def typed(spec: TreeSpec, columns: Sequence[pa.Array]) -> list[pa.Array]:
+def cast_columns(spec: TreeSpec, columns: Sequence[pa.Array]) -> list[pa.Array]:
     """Cast columns of values to the types of a tree's components."""
     return [c.cast(k.type) for c, k in zip(columns, spec.layout.components, strict=True)]
 
 
-def contributing(spec: TreeSpec, slice_: pa.Table, names: Sequence[str] | None = None) -> Indices:
+def find_contributing(
+    spec: TreeSpec, slice_: pa.Table, names: Sequence[str] | None = None
+) -> Indices:
     """Return the rows of a slice that contribute to a tree; arguments as `contributes`."""
     return np.flatnonzero(contributes(spec, slice_, names))
 
@@ -199,7 +207,7 @@ def contributes(spec: TreeSpec, slice_: pa.Table, names: Sequence[str] | None = 
     return keep
 
 
-def counted(accumulator: Accumulator, delta: TreeDelta, groups: int) -> exact.Digits:
+def count_entries(accumulator: Accumulator, delta: TreeDelta, groups: int) -> exact.Digits:
     """Return the change of an accumulator that counts the entries of a tree.
 
     It counts the live entries or all entries of each group. With only extremes kept, it counts the
@@ -219,7 +227,7 @@ def distinct_sums(
 ) -> exact.Digits | FloatDigits:
     """Return the change of a sum over live entries, by entries that became or ceased to be live."""
     accumulator = spec.accumulators[ordinal]
-    tree, appeared = spec.trees[required(accumulator.tree)], delta.appeared
+    tree, appeared = spec.trees[require(accumulator.tree)], delta.appeared
     moved = np.flatnonzero(appeared)
     of, weight = delta.groups[moved], appeared[moved]
     values = take(delta.entries.payload, moved)
@@ -269,7 +277,7 @@ def moved_end(
     """
     count = len(trees.hashes)
     risen, has_new = _newcomers(delta, count, last=last)
-    remains = before.exists & ~_died(layout, delta, before)
+    remains = before.exists & ~_mask_dead(layout, delta, before)
     keep = remains.copy()
     both = np.flatnonzero(before.exists & has_new)
     sign = compare(
@@ -281,7 +289,7 @@ def moved_end(
     keep &= ~beyond
     search = np.flatnonzero(live & before.exists & ~remains & ~beyond)
     fresh = np.flatnonzero(live & ~keep & (beyond | ~before.exists))
-    payload = _picked(before.payload, np.flatnonzero(keep), np.flatnonzero(keep), count)
+    payload = _pick(before.payload, np.flatnonzero(keep), np.flatnonzero(keep), count)
     payload = _overlaid(payload, fresh, take(delta.entries.payload, risen[fresh]))
     if len(search):
         after = encode(take(before.payload, search), layout.components)
@@ -305,7 +313,7 @@ def _newcomers(delta: TreeDelta, groups: int, *, last: bool) -> tuple[Indices, M
     return entries, has_new
 
 
-def _died(layout: TreeLayout, delta: TreeDelta, before: GroupExtremes) -> Mask:
+def _mask_dead(layout: TreeLayout, delta: TreeDelta, before: GroupExtremes) -> Mask:
     """Return a mask of the groups whose extreme is no longer live."""
     dead = np.flatnonzero((delta.weights_before > 0) & (delta.weights_after <= 0))
     of = delta.groups[dead]
@@ -319,7 +327,7 @@ def _died(layout: TreeLayout, delta: TreeDelta, before: GroupExtremes) -> Mask:
     return result
 
 
-def _picked(
+def _pick(
     columns: Sequence[pa.Array], rows: Indices, at: Indices, count: int
 ) -> tuple[pa.Array, ...]:
     """Return `count` rows per column: the rows `rows` of `columns` at `at`, null elsewhere."""
@@ -358,7 +366,7 @@ def add_entries(spec: OperatorSpec, deltas: Sequence[TreeDelta], groups: int, su
             if at is not None and delta.never_negative:
                 fixed[i] = fixed[at].copy()
                 continue
-            fixed[i] = counted(accumulator, delta, groups)
+            fixed[i] = count_entries(accumulator, delta, groups)
             if accumulator.kind == "live":
                 live[accumulator.tree] = i
             continue

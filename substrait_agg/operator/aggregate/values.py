@@ -21,13 +21,13 @@ from substrait_agg.functions.aggregates.kinds import KINDS, Evaluation, MeasureK
 from substrait_agg.operator.aggregate.groups import CollisionIds
 from substrait_agg.operator.aggregate.trees import GroupExtremes, TreeDelta, overlaid
 from substrait_agg.operator.common.spec import MeasureSpec, OperatorSpec
-from substrait_agg.operator.measures.contributors import concat, converted
+from substrait_agg.operator.measures.contributors import concat, convert
 from substrait_agg.operator.measures.finalize import GroupState, count_of, fixed_of, number_value
 from substrait_agg.operator.measures.moments import moment_value
 from substrait_agg.operator.measures.multiset_aggregates import SCANS
 from substrait_agg.operator.measures.user_aggregates import additive_value, ordered_value
 from substrait_agg.plan.arrow import to_arrow
-from substrait_agg.required import required
+from substrait_agg.required import require
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.segments import Segments
@@ -80,10 +80,10 @@ def measure_value(groups: MeasuredGroups, ordinal: int) -> pa.Array:
     """Return the values of one measure; see `measure_values`."""
     measure = groups.spec.measures[ordinal]
     evaluate = _EVALUATE[KINDS[measure.kind].evaluation]
-    return _masked(evaluate(groups, measure, ordinal), groups.shown)
+    return _mask(evaluate(groups, measure, ordinal), groups.shown)
 
 
-def _masked(values: pa.Array, keep: Mask) -> pa.Array:
+def _mask(values: pa.Array, keep: Mask) -> pa.Array:
     if keep.all():
         return values
     return values.take(pa.array(np.arange(len(keep)), mask=~keep))
@@ -104,7 +104,7 @@ def _boolean(groups: MeasuredGroups, measure: MeasureSpec, _: int) -> pa.Array:
 def _moment(groups: MeasuredGroups, measure: MeasureSpec, _: int) -> pa.Array:
     count, *ordinals = measure.accumulators
     sums = {
-        name: groups.state.floats[required(ordinal)]
+        name: groups.state.floats[require(ordinal)]
         for name, ordinal in zip(KINDS[measure.kind].sums, ordinals, strict=True)
     }
     return moment_value(measure, count_of(groups.spec, groups.state, count), sums)
@@ -112,21 +112,21 @@ def _moment(groups: MeasuredGroups, measure: MeasureSpec, _: int) -> pa.Array:
 
 def _end(groups: MeasuredGroups, measure: MeasureSpec, _: int) -> pa.Array:
     end = groups.extremes[groups.spec.extremes.index((measure.tree, measure.side))]
-    return converted(_masked(end.payload[measure.values[0]], groups.shown), measure)
+    return convert(_mask(end.payload[measure.values[0]], groups.shown), measure)
 
 
 def _user(groups: MeasuredGroups, measure: MeasureSpec, ordinal: int) -> pa.Array:
     if not measure.accumulators:
         return _scan(groups, measure, ordinal)
     count, *totals = measure.accumulators
-    digits = [fixed_of(groups.spec, groups.state, required(t)) for t in totals]
+    digits = [fixed_of(groups.spec, groups.state, require(t)) for t in totals]
     rows = count_of(groups.spec, groups.state, count)
     return additive_value(measure, rows, digits, to_arrow(measure.type))
 
 
 def _scan(groups: MeasuredGroups, measure: MeasureSpec, ordinal: int) -> pa.Array:
     """Read only the groups whose tree changed; the others keep their values."""
-    delta = groups.deltas[required(measure.tree)]
+    delta = groups.deltas[require(measure.tree)]
     changed = groups.stale | ~groups.existed
     changed[delta.groups] = True
     rows = np.flatnonzero(changed & groups.shown)
@@ -137,7 +137,7 @@ def _scan(groups: MeasuredGroups, measure: MeasureSpec, ordinal: int) -> pa.Arra
         some, rows = rows[large], rows[~large]
         place = groups.hashes[some], groups.collision_ids[some]
         segments = few_values(delta.tree, *place, totals[large], measure)
-        values = overlaid(values, some, _computed(segments, measure))
+        values = overlaid(values, some, _compute(segments, measure))
     return overlaid(values, rows, _read_whole(groups, measure, rows)) if len(rows) else values
 
 
@@ -146,19 +146,19 @@ def _read_whole(groups: MeasuredGroups, measure: MeasureSpec, rows: Indices) -> 
 
     The groups are processed in parts, to limit the number of entries in memory.
     """
-    tree = groups.deltas[required(measure.tree)].tree
+    tree = groups.deltas[require(measure.tree)].tree
     most = tree.rows_at_once(READ_ENTRIES)
     _, entries = _entries(groups, measure)
     part = (np.cumsum(np.maximum(entries[rows], 1)) - 1) // most
     cuts = np.flatnonzero(np.diff(part)) + 1
     parts = [
-        _computed(tree.live(groups.hashes[some], groups.collision_ids[some]), measure)
+        _compute(tree.live(groups.hashes[some], groups.collision_ids[some]), measure)
         for some in np.split(rows, cuts)
     ]
     return parts[0] if len(parts) == 1 else concat(parts, measure)
 
 
-def _computed(segments: Segments, measure: MeasureSpec) -> pa.Array:
+def _compute(segments: Segments, measure: MeasureSpec) -> pa.Array:
     if measure.kind == "user":
         return ordered_value(measure, segments, to_arrow(measure.type))
     return SCANS[measure.kind](segments, measure)
@@ -175,7 +175,7 @@ def _entries(groups: MeasuredGroups, measure: MeasureSpec) -> tuple[Int64s, Int6
     spec, state = groups.spec, groups.state
     live, entries = (
         count_of(spec, state, spec.accumulators.index(counter))
-        for counter in tree_counters(required(measure.tree))
+        for counter in tree_counters(require(measure.tree))
     )
     return live, entries
 
@@ -187,7 +187,7 @@ def _surrogate(groups: MeasuredGroups, _measure: MeasureSpec, ordinal: int) -> p
     return overlaid(before, fresh, pa.array(groups.surrogates(len(fresh))).cast(before.type))
 
 
-def _grouping(groups: MeasuredGroups, measure: MeasureSpec, _: int) -> pa.Array:
+def _compute_grouping(groups: MeasuredGroups, measure: MeasureSpec, _: int) -> pa.Array:
     constants = pa.array(list(measure.constants), to_arrow(measure.type))
     if len(measure.constants) == 1:
         return constants.take(pa.array(np.zeros(len(groups.hashes), np.int64)))
@@ -203,7 +203,7 @@ _EVALUATE: Mapping[Evaluation, Callable[[MeasuredGroups, MeasureSpec, int], pa.A
         "multiset": _scan,
         "user": _user,
         "surrogate_key": _surrogate,
-        "grouping": _grouping,
+        "grouping": _compute_grouping,
     },
     Evaluation,
 )

@@ -196,7 +196,7 @@ class StatefulOperator(Protocol):
         """
         return [], {}
 
-    def completed(self, parts: Sequence[pa.Table], emission: Emission) -> pa.Table:
+    def complete(self, parts: Sequence[pa.Table], emission: Emission) -> pa.Table:
         """Concatenate input rows and the rows of `wake`, with every column that `apply` reads."""
         return pa.concat_tables(parts, promote_options="default")
 
@@ -206,6 +206,6 @@ class StatefulOperator(Protocol):
         """Delete state that is complete at the watermark of `emission`, in a pass without rows."""
         return iter(())
 
-    def cleared(self, emission: Emission) -> frozenset[str]:
+    def list_cleared(self, emission: Emission) -> frozenset[str]:
         """Return the trees that are empty after the batch."""
         return frozenset()

@@ -40,7 +40,7 @@ from substrait_agg.functions.aggregates.user import AdditiveMeasure
 from substrait_agg.functions.numbers.stored_digits import FIXED
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import BOOL, Type
-from substrait_agg.required import required
+from substrait_agg.required import require
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.keys.keys import Component
 from substrait_agg.state.run import PAGE_ROWS
@@ -383,7 +383,7 @@ class OperatorSpec:
     @property
     def extremes(self) -> tuple[tuple[int, Side], ...]:
         """Return the extremes stored in a group's row, as (tree, side), each once."""
-        return tuple(dict.fromkeys((required(m.tree), m.side) for m in self.measures if m.side))
+        return tuple(dict.fromkeys((require(m.tree), m.side) for m in self.measures if m.side))
 
     def alive(self, tree: int) -> int:
         """Return the ordinal of the accumulator that counts the live entries of a tree.

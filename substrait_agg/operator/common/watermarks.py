@@ -94,7 +94,7 @@ class EventTimeStats:
     partitions: Mapping[str, int] | None = None
 
 
-def moved(
+def move(
     rule: WatermarkRule, before: SourceTime | None, observed: EventTimeStats, now: int
 ) -> SourceTime:
     """Return the event time of a source after a batch.
@@ -184,7 +184,7 @@ def _is_active(rule: WatermarkRule, last_rows_at: int, now: int) -> bool:
 def idle_at(rules: Sequence[WatermarkRule], sources: Sequence[SourceTime], now: int) -> int | None:
     """Return the next instant at which an active source becomes idle; None if none will.
 
-    If the clock was set back, the instant is `now`, and `moved` corrects the stored instants.
+    If the clock was set back, the instant is `now`, and `move` corrects the stored instants.
     """
     due = [
         now if heard > now else heard + rule.idle

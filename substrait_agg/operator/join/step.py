@@ -34,7 +34,7 @@ from substrait_agg.operator.join.spec import NESTED_LOOP_ROWS, JoinSpec
 from substrait_agg.state.arrangement import (
     Arrangement,
     Matches,
-    arranged,
+    arrange,
     consolidate_rows,
     hash_ranges,
     match_page,
@@ -147,7 +147,7 @@ def _delta(spec: JoinSpec, port: int, table: pa.Table) -> _Delta:
     weights = np.ones(table.num_rows, np.int64)
     if WEIGHT in table.column_names:
         weights = whole(table, WEIGHT).fill_null(1).to_numpy()
-    rows = arranged(layout, whole(table, "hash").to_numpy(), keys, values, weights)
+    rows = arrange(layout, whole(table, "hash").to_numpy(), keys, values, weights)
     nullable = zip(rows.columns[2:], spec.null_safe, strict=False)
     nulls = [as_mask(key.is_null()) for key, safe in nullable if not safe and key.null_count]
     alone = reduce(np.logical_or, nulls, np.zeros(rows.num_rows, np.bool_))
@@ -186,7 +186,7 @@ class _Step:
         """Yield the changes of the output."""
         spec = self._spec
         if spec.kind in PAIRED:
-            yield from self._paired()
+            yield from self._iter_pairs()
         if spec.kind == "single":
             self._check_single()
         for port in range(2):
@@ -204,12 +204,12 @@ class _Step:
 
     # --- pairs of matching rows ------------------------------------------------------------------
 
-    def _paired(self) -> Iterator[pa.Table]:
+    def _iter_pairs(self) -> Iterator[pa.Table]:
         left, right = self._deltas
-        for matches in Matches.gathered(self._candidates(left.rows, 1, now=True)):
+        for matches in Matches.join_parts(self._candidates(left.rows, 1, now=True)):
             for rows, part in _with_probes(left.rows, matches):
                 yield from self._pair(rows, part.rows)
-        for matches in Matches.gathered(self._candidates(right.rows, 0)):
+        for matches in Matches.join_parts(self._candidates(right.rows, 0)):
             for rows, part in _with_probes(right.rows, matches):
                 yield from self._pair(part.rows, rows)
 
@@ -255,15 +255,17 @@ class _Step:
         """Yield the changes of the rows of a side that depend on their matches."""
         delta = self._deltas[port]
         if delta.unmatched.num_rows and KEPT_SIDES[self._spec.kind][port]:
-            yield from self._shown(port, delta.unmatched, _weights(delta.unmatched), matched=False)
+            yield from self._iter_shown(
+                port, delta.unmatched, _weights(delta.unmatched), matched=False
+            )
         before, added = self._matches_of(port, delta.rows)
         matched = add_weights([before, added]) > 0
         for rows, flag in ((np.flatnonzero(matched), True), (np.flatnonzero(~matched), False)):
             picked_rows = _take(delta.rows, rows)
-            yield from self._shown(port, picked_rows, _weights(picked_rows), matched=flag)
-        yield from self._flipped(port)
+            yield from self._iter_shown(port, picked_rows, _weights(picked_rows), matched=flag)
+        yield from self._iter_flips(port)
 
-    def _shown(
+    def _iter_shown(
         self, port: int, rows: pa.RecordBatch, weights: Weights, *, matched: bool
     ) -> Iterator[pa.Table]:
         """Yield rows of a side with the given weights if rows of this kind are in the output."""
@@ -271,22 +273,22 @@ class _Step:
         if rows.num_rows and (kind == "mark" or (kind == "semi") == matched):
             yield self._pairs.alone(port, rows, weights, matched=matched)
 
-    def _flipped(self, port: int) -> Iterator[pa.Table]:
+    def _iter_flips(self, port: int) -> Iterator[pa.Table]:
         """Yield the changes of stored rows that got their first match or lost their last one."""
         hashes, keys = self._changed_keys(1 - port)
         if self._residual is None:
             hashes, keys, has_match = self._flipped_keys(1 - port, hashes, keys)
             for matches in self._before(port, hashes, keys):
-                yield from self._moved(port, matches.rows, has_match[matches.probes])
+                yield from self._iter_moves(port, matches.rows, has_match[matches.probes])
             return
-        for pairs in Matches.gathered(self._before(port, hashes, keys)):
+        for pairs in Matches.join_parts(self._before(port, hashes, keys)):
             matches = pairs.by_probe()
             before, added = self._matches_of(port, matches.rows)
             was, now = before > 0, add_weights([before, added]) > 0
             flips = np.flatnonzero(was != now)
-            yield from self._moved(port, _take(matches.rows, flips), now[flips])
+            yield from self._iter_moves(port, _take(matches.rows, flips), now[flips])
 
-    def _moved(self, port: int, rows: pa.RecordBatch, has_match: Mask) -> Iterator[pa.Table]:
+    def _iter_moves(self, port: int, rows: pa.RecordBatch, has_match: Mask) -> Iterator[pa.Table]:
         """Yield the changes of rows that have a match now (`has_match`), or had one before."""
         weights = _weights(rows)
         for matched, places in (
@@ -294,8 +296,8 @@ class _Step:
             (False, np.flatnonzero(~has_match)),
         ):
             part, weight = _take(rows, places), weights[places]
-            yield from self._shown(port, part, -weight, matched=not matched)
-            yield from self._shown(port, part, weight, matched=matched)
+            yield from self._iter_shown(port, part, -weight, matched=not matched)
+            yield from self._iter_shown(port, part, weight, matched=matched)
 
     def _changed_keys(self, port: int) -> tuple[Hashes, list[pa.Array]]:
         """Return the different keys of the changed rows of a side."""
@@ -317,18 +319,18 @@ class _Step:
     def _matches_of(self, port: int, rows: pa.RecordBatch) -> tuple[Weights, Weights]:
         """Return the weight of the matches of rows of a side before the batch, and its change."""
         hashes, keys = np.asarray(rows.column(0).to_numpy()), self._keys(rows)
-        before = self._holding(port, rows, self._before(1 - port, hashes, keys))
-        added = self._holding(port, rows, self._new(hashes, keys, 1 - port))
+        before = self._iter_holding(port, rows, self._before(1 - port, hashes, keys))
+        added = self._iter_holding(port, rows, self._new(hashes, keys, 1 - port))
         return _total(before, rows.num_rows), _total(added, rows.num_rows)
 
-    def _holding(
+    def _iter_holding(
         self, port: int, rows: pa.RecordBatch, parts: Iterator[Matches]
     ) -> Iterator[Matches]:
         """Yield the matches for which the residual condition is true."""
         if self._residual is None:
             yield from parts
             return
-        for matches in Matches.gathered(parts):
+        for matches in Matches.join_parts(parts):
             for probes, part in _with_probes(rows, matches):
                 sides = [probes, part.rows]
                 holds = self._residual.holds(sides[port], sides[1 - port])

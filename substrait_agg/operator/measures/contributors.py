@@ -78,7 +78,7 @@ class Contributors:
         """Return the groups that have contributors."""
         return np.flatnonzero(self.sizes)
 
-    def reduced(self, ufunc: np.ufunc, items: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def reduce(self, ufunc: np.ufunc, items: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Reduce the items of each group of `filled` by `ufunc`."""
         filled = self.filled
         if not len(filled):
@@ -92,7 +92,7 @@ class Contributors:
         Raises:
             RunFailed: WEIGHT_OVERFLOW if a number exceeds 62 bits.
         """
-        rough = self.reduced(np.add, self.weights.astype(np.float64))
+        rough = self.reduce(np.add, self.weights.astype(np.float64))
         if len(rough) and float(rough.max()) >= _MOST_WEIGHT:
             raise RunFailed(
                 "WEIGHT_OVERFLOW",
@@ -121,7 +121,7 @@ class Contributors:
             low, high = np.where(beyond, low, middle), np.where(beyond, middle - 1, high)
         return low
 
-    def repeated(self) -> tuple[Int64s, pa.Array]:
+    def repeat(self) -> tuple[Int64s, pa.Array]:
         """Return the totals per group, and all values, each repeated by its weight."""
         totals = self.totals
         if not len(self.weights) or int(self.weights.max()) == 1:
@@ -170,12 +170,12 @@ def concat(parts: Sequence[pa.Array], measure: MeasureSpec) -> pa.Array:
         raise _too_large(measure, f"{size} bytes") from error
 
 
-def chosen(contributors: Contributors, entries: Indices, valid: Mask) -> pa.Array:
+def choose(contributors: Contributors, entries: Indices, valid: Mask) -> pa.Array:
     """Return the values of entries in the type of the measure, null where `valid` is not set."""
-    return converted(contributors.values.take(pa.array(entries, mask=~valid)), contributors.measure)
+    return convert(contributors.values.take(pa.array(entries, mask=~valid)), contributors.measure)
 
 
-def converted(values: pa.Array, measure: MeasureSpec) -> pa.Array:
+def convert(values: pa.Array, measure: MeasureSpec) -> pa.Array:
     """Convert values to the type of the measure.
 
     Floats are rounded to nearest, decimals half away from zero; integers are truncated.

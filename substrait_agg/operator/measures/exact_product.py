@@ -67,13 +67,13 @@ def _integer_product(contributors: Contributors, valid: Mask) -> pa.Array:
     zero, negative = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
     wrapped, rough = np.ones(count, np.uint64), np.ones(count, np.float64)
     at = contributors.filled
-    zero[at] = contributors.reduced(np.logical_or, size == 0)
-    negative[at] = contributors.reduced(np.logical_xor, below & ((weights & 1) != 0))
+    zero[at] = contributors.reduce(np.logical_or, size == 0)
+    negative[at] = contributors.reduce(np.logical_xor, below & ((weights & 1) != 0))
     size = np.where(size == 0, np.uint64(1), size)
-    wrapped[at] = contributors.reduced(np.multiply, _powers(size, weights))
+    wrapped[at] = contributors.reduce(np.multiply, _powers(size, weights))
     with np.errstate(over="ignore"):
         near = np.float_power(size.astype(np.float64), weights.astype(np.float64))
-        rough[at] = contributors.reduced(np.multiply, near)
+        rough[at] = contributors.reduce(np.multiply, near)
     fits = _fits(measure, wrapped, rough, negative) | zero
     wrapped = np.where(zero, np.uint64(0), np.where(negative, -wrapped, wrapped))
     return _with_overflow(measure, wrapped, fits, negative, valid)
@@ -190,12 +190,12 @@ def _factors(values: pa.Array) -> _Factors:
 
 def _float_product(contributors: Contributors) -> Floats:
     measure, values = contributors.measure, contributors.values
-    factors = _reduced(_factors(values).to_the(contributors.weights), contributors)
+    factors = _reduce(_factors(values).to_the(contributors.weights), contributors)
     result = np.ones(len(contributors), np.float64)
-    result[contributors.filled] = _rounded(measure, factors)
+    result[contributors.filled] = _round(measure, factors)
     number = floats(values)
     nan, zero, infinite, negative = (
-        contributors.reduced(ufunc, items)
+        contributors.reduce(ufunc, items)
         for ufunc, items in (
             (np.logical_or, np.isnan(number)),
             (np.logical_or, number == 0),
@@ -209,7 +209,7 @@ def _float_product(contributors: Contributors) -> Floats:
     return result
 
 
-def _reduced(factors: _Factors, contributors: Contributors) -> _Factors:
+def _reduce(factors: _Factors, contributors: Contributors) -> _Factors:
     """Multiply the factors of each filled group by pairwise reduction."""
     sizes = contributors.sizes[contributors.filled]
     while (sizes > 1).any():
@@ -223,7 +223,7 @@ def _reduced(factors: _Factors, contributors: Contributors) -> _Factors:
     return factors
 
 
-def _rounded(measure: MeasureSpec, factors: _Factors) -> Floats:
+def _round(measure: MeasureSpec, factors: _Factors) -> Floats:
     precision, lowest, _ = FORMATS[measure.type.kind]
     below = factors.high < 0
     low = np.ldexp(np.where(below, -factors.low, factors.low), 101)

@@ -22,7 +22,7 @@ from substrait_agg.operator.numeric.delta import FloatDigits, split_registers
 from substrait_agg.operator.numeric.numbers import FORMATS, integers, limits
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import INTEGER_BITS
-from substrait_agg.required import required
+from substrait_agg.required import require
 from substrait_agg.state.keys.rows import Mask
 
 Int64s = npt.NDArray[np.int64]
@@ -72,7 +72,7 @@ def number_value(
         return _count_value(measure, np.maximum(count, 0), rows)
     divisor = np.where(present, count, 1).astype(np.uint64) if measure.kind == "avg" else None
     valid = present | (measure.kind == "sum0")
-    total = required(measure.total)
+    total = require(measure.total)
     if spec.accumulators[total].kind == "float":
         return _float_value(measure, state.floats[total], divisor, present, valid)
     digits = fixed_of(spec, state, total)
@@ -158,7 +158,7 @@ def _exact(
 
 def _to_float(measure: MeasureSpec, value: _Value) -> npt.NDArray[Any]:
     precision, lowest, _ = FORMATS[measure.type.kind]
-    mag, base = exact.trimmed(value.mag, value.base)
+    mag, base = exact.trim(value.mag, value.base)
     inexact = np.zeros(mag.shape[1], np.bool_)
     if value.scale or value.divisor is not None:
         guard = GUARD_DIGITS + -(-value.scale * 10 // (3 * DIGIT_BITS))
@@ -168,13 +168,13 @@ def _to_float(measure: MeasureSpec, value: _Value) -> npt.NDArray[Any]:
         if value.divisor is not None:
             mag, more = exact.divide(mag, value.divisor)
             inexact |= more
-    return _narrowed(
+    return _narrow(
         exact.to_float(mag, value.below, inexact, base, precision=precision, lowest=lowest),
         measure,
     )
 
 
-def _narrowed(values: npt.NDArray[np.float64], measure: MeasureSpec) -> npt.NDArray[Any]:
+def _narrow(values: npt.NDArray[np.float64], measure: MeasureSpec) -> npt.NDArray[Any]:
     # The values are already rounded to the type's precision. The cast only turns values beyond its
     # largest number into infinity.
     with np.errstate(over="ignore"):
@@ -210,7 +210,7 @@ def _to_decimal(
         digits = exact.times_power_of_ten(digits, shift)
     below, mag = exact.magnitude(digits)
     if divisor is not None or shift < 0:
-        mag = exact.doubled(mag)
+        mag = exact.double(mag)
         if divisor is not None:
             mag, _ = exact.divide(mag, divisor)
         mag, _ = exact.divide_by_power_of_ten(mag, max(0, -shift))
@@ -322,7 +322,7 @@ def _largest(values: npt.NDArray[Any]) -> int:
     return max(abs(int(values.max())), abs(int(values.min())))
 
 
-def _signed(total: Int64s, size: Int64s) -> Int64s:
+def _sign(total: Int64s, size: Int64s) -> Int64s:
     return np.where(total < 0, -size, size)
 
 
@@ -331,7 +331,7 @@ def _whole(measure: MeasureSpec, total: Int64s, divisor: Divisors) -> Int64s | N
         return None
     result = total
     if divisor is not None:
-        result = _signed(total, np.abs(total) // divisor.view(np.int64))
+        result = _sign(total, np.abs(total) // divisor.view(np.int64))
     least, greatest = limits(measure.type)
     fits = -least <= int(result.min()) and int(result.max()) <= greatest
     return result if fits else None
@@ -351,7 +351,7 @@ def _decimal(measure: MeasureSpec, total: Int64s, divisor: Divisors) -> Int64s |
         size = (2 * size // (units * np.int64(down)) + 1) // 2  # round half away from zero
     if int(size.max()) >= 10**precision:
         return None
-    return _signed(total, size)
+    return _sign(total, size)
 
 
 def _float(measure: MeasureSpec, total: Int64s, divisor: Divisors) -> npt.NDArray[Any] | None:

@@ -58,7 +58,7 @@ class _CountsAndSums:
         total[bases[0] - base :][: len(first)] += first
         total[bases[1] - base :][: len(second)] -= second
         below, mag = exact.magnitude(exact.carry(total))
-        return below, *exact.trimmed(mag, base)
+        return below, *exact.trim(mag, base)
 
     @property
     def sample(self) -> bool:
@@ -108,17 +108,17 @@ def _rows(value: FloatDigits, rows: slice) -> FloatDigits:
     return FloatDigits(value.base + int(used[0]), digits[used[0] : used[-1] + 1])
 
 
-def _divided(groups: _CountsAndSums, y: str) -> tuple[Mask, exact.Magnitude, int, Mask]:
+def _divide(groups: _CountsAndSums, y: str) -> tuple[Mask, exact.Magnitude, int, Mask]:
     """Return the covariance of x and `y`: sign, magnitude, base, and a mask of nonzero remainders."""
     below, mag, base = groups.spread("x", y)
     mag = np.concatenate([np.zeros((_DIVISOR_DIGITS, mag.shape[1]), np.uint64), mag])
     n = groups.count.astype(np.uint64)
     mag, lost = exact.divide(mag, n)
     mag, more = exact.divide(mag, n - np.uint64(groups.sample))
-    return below, *exact.trimmed(mag, base - _DIVISOR_DIGITS), lost | more
+    return below, *exact.trim(mag, base - _DIVISOR_DIGITS), lost | more
 
 
-def _rounded(
+def _round(
     groups: _CountsAndSums,
     mag: exact.Magnitude,
     below: Mask,
@@ -134,20 +134,20 @@ def _rounded(
 
 
 def _covariance(groups: _CountsAndSums) -> tuple[Floats, Mask]:
-    below, mag, base, lost = _divided(groups, "y")
-    return _rounded(groups, mag, below, lost, base), np.ones_like(below)
+    below, mag, base, lost = _divide(groups, "y")
+    return _round(groups, mag, below, lost, base), np.ones_like(below)
 
 
 def _variance(groups: _CountsAndSums) -> tuple[Floats, Mask]:
-    below, mag, base, lost = _divided(groups, "x")
-    values = _rounded(groups, mag, np.zeros_like(below), lost, base)
+    below, mag, base, lost = _divide(groups, "x")
+    values = _round(groups, mag, np.zeros_like(below), lost, base)
     return np.where(below, np.nan, values), np.ones_like(below)
 
 
 def _deviation(groups: _CountsAndSums) -> tuple[Floats, Mask]:
-    below, mag, base, lost = _divided(groups, "x")
+    below, mag, base, lost = _divide(groups, "x")
     root, unit, more = roots.square_root(mag, lost, base)
-    values = _rounded(groups, root, np.zeros_like(below), more, 0, unit)
+    values = _round(groups, root, np.zeros_like(below), more, 0, unit)
     return np.where(below, np.nan, values), np.ones_like(below)
 
 
@@ -157,7 +157,7 @@ def _correlation(groups: _CountsAndSums) -> tuple[Floats, Mask]:
     below_y, right, right_base = groups.spread("y", "y")
     square = exact.multiply(_digits(left), _digits(right))
     _, product = exact.magnitude(square)
-    product, base = exact.trimmed(product, left_base + right_base)
+    product, base = exact.trim(product, left_base + right_base)
     varies: Mask = np.asarray(product.any(axis=0))
     whole = np.zeros_like(varies)
     root, unit, lost = roots.square_root(product, whole, base)

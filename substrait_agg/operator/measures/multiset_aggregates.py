@@ -16,8 +16,8 @@ from substrait_agg.functions.aggregates.kinds import MeasureKind, complete, kind
 from substrait_agg.operator.common.spec import MeasureSpec
 from substrait_agg.operator.measures.contributors import (
     Contributors,
-    chosen,
-    converted,
+    choose,
+    convert,
     lists,
     require_room,
 )
@@ -29,7 +29,7 @@ from substrait_agg.state.segments import Segments
 
 def _list(segments: Segments, measure: MeasureSpec) -> pa.Array:
     contributors = Contributors.of(segments, measure, nulls=True)
-    totals, values = contributors.repeated()
+    totals, values = contributors.repeat()
     filled = totals > 0 if measure.option("EMPTY") == "NULL" else np.ones(len(totals), np.bool_)
     return lists(measure, totals, values, filled)
 
@@ -42,25 +42,25 @@ def _list_union(segments: Segments, measure: MeasureSpec) -> pa.Array:
 
 def _string_agg(segments: Segments, measure: MeasureSpec) -> pa.Array:
     contributors = Contributors.of(segments, measure)
-    totals, values = contributors.repeated()
+    totals, values = contributors.repeat()
     separator = measure.constants[0] or ""
     glue = pa.scalar(separator, pa.string()).cast(values.type)
     text = pc.fill_null(pc.sum(pc.binary_length(values)), 0).as_py()
     require_room(measure, text + len(glue.as_buffer()) * len(values), "bytes of text")
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(totals)]).astype(np.int32)
     parts = pa.ListArray.from_arrays(pa.array(offsets), values, mask=pa.array(totals == 0))
-    return converted(pc.binary_join(parts, glue), measure)
+    return convert(pc.binary_join(parts, glue), measure)
 
 
 def _mode(segments: Segments, measure: MeasureSpec) -> pa.Array:
     """Return the most frequent value; of several, the least in the order of the tree."""
     contributors = Contributors.of(segments, measure)
     filled, weights = contributors.filled, contributors.weights
-    most = np.repeat(contributors.reduced(np.maximum, weights), contributors.sizes[filled])
+    most = np.repeat(contributors.reduce(np.maximum, weights), contributors.sizes[filled])
     candidates = np.flatnonzero(weights == most)
     entries = np.zeros(len(contributors), np.int64)
     entries[filled] = candidates[np.searchsorted(candidates, contributors.offsets[:-1][filled])]
-    return chosen(contributors, entries, contributors.sizes > 0)
+    return choose(contributors, entries, contributors.sizes > 0)
 
 
 def _nth_value(segments: Segments, measure: MeasureSpec) -> pa.Array:
@@ -72,7 +72,7 @@ def _nth_value(segments: Segments, measure: MeasureSpec) -> pa.Array:
         valid = contributors.totals >= position
         groups = np.flatnonzero(valid)
         entries[groups] = contributors.at(groups, np.full(len(groups), position - 1, np.int64))
-    return chosen(contributors, entries, valid)
+    return choose(contributors, entries, valid)
 
 
 def _bits(ufunc: np.ufunc) -> Callable[[Segments, MeasureSpec], pa.Array]:
@@ -84,11 +84,11 @@ def _bits(ufunc: np.ufunc) -> Callable[[Segments, MeasureSpec], pa.Array]:
             # An even number of equal values cancels out.
             words = np.where(contributors.weights & 1, words, np.int64(0))
         result = np.zeros(len(contributors), np.int64)
-        result[contributors.filled] = contributors.reduced(ufunc, words)
+        result[contributors.filled] = contributors.reduce(ufunc, words)
         # Convert to the type of the values first: it can represent any result of their bits.
         typed = replace(measure, type=measure.inputs[0]) if measure.inputs else measure
         whole = integers(typed, result.view(np.uint64), contributors.sizes > 0)
-        return converted(whole, measure)
+        return convert(whole, measure)
 
     return kernel
 

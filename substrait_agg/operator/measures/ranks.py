@@ -18,7 +18,7 @@ from substrait_agg.functions.numbers.exact import TIE_TO_EVEN
 from substrait_agg.operator.common.spec import MeasureSpec
 from substrait_agg.operator.measures.contributors import (
     Contributors,
-    chosen,
+    choose,
     lists,
     require_room,
     result_overflow,
@@ -78,9 +78,9 @@ def percentile_cont(segments: Segments, measure: MeasureSpec) -> pa.Array:
     is the fourth. Between two values the point is interpolated and rounded once.
     """
     contributors = Contributors.of(segments, measure)
-    totals = _counted(contributors)
+    totals = _count(contributors)
     fraction = _fraction(measure)
-    rank, part = _multiplied(np.maximum(totals - 1, 0), fraction)
+    rank, part = _multiply(np.maximum(totals - 1, 0), fraction)
     points = _points(contributors, np.arange(len(totals)), rank, part, fraction.denominator, totals)
     return _between(contributors, points, measure.type)
 
@@ -88,13 +88,13 @@ def percentile_cont(segments: Segments, measure: MeasureSpec) -> pa.Array:
 def percentile_disc(segments: Segments, measure: MeasureSpec) -> pa.Array:
     """Return the first value that at least the fraction `constants[0]` of all values are up to."""
     contributors = Contributors.of(segments, measure)
-    totals = _counted(contributors)
-    whole, rest = _multiplied(totals, _fraction(measure))
+    totals = _count(contributors)
+    whole, rest = _multiply(totals, _fraction(measure))
     rank = np.maximum(whole + (rest > 0) - 1, 0)
     filled = np.flatnonzero(totals)
     entries = np.zeros(len(totals), np.int64)
     entries[filled] = contributors.at(filled, rank[filled])
-    return chosen(contributors, entries, totals > 0)
+    return choose(contributors, entries, totals > 0)
 
 
 _BOUNDARIES = {"NEITHER": (1, -1), "MINIMUM": (0, -1), "MAXIMUM": (1, 0), "BOTH": (0, 0)}
@@ -136,11 +136,11 @@ def quantile(segments: Segments, measure: MeasureSpec) -> pa.Array:
 def _with_nulls(contributors: Contributors) -> Mask:
     result = np.zeros(len(contributors), np.bool_)
     missing = as_mask(contributors.values.is_null())
-    result[contributors.filled] = contributors.reduced(np.logical_or, missing)
+    result[contributors.filled] = contributors.reduce(np.logical_or, missing)
     return result
 
 
-def _counted(contributors: Contributors) -> Int64s:
+def _count(contributors: Contributors) -> Int64s:
     """Return the totals, or 0 if the fraction is null: the result is then that of no values."""
     totals = contributors.totals
     return totals if contributors.measure.constants[0] is not None else np.zeros_like(totals)
@@ -151,7 +151,7 @@ def _fraction(measure: MeasureSpec) -> Fraction:
     return min(max(exactly, Fraction(0)), Fraction(1)).limit_denominator(_FINEST)
 
 
-def _multiplied(totals: Int64s, fraction: Fraction) -> tuple[Int64s, Int64s]:
+def _multiply(totals: Int64s, fraction: Fraction) -> tuple[Int64s, Int64s]:
     """Multiply totals by a fraction from 0 to 1.
 
     Returns:
@@ -190,12 +190,12 @@ def _between(contributors: Contributors, points: _Points, type_: Type) -> pa.Arr
     source = measure.inputs[0] if measure.inputs else type_
     if source.kind not in _NUMBERS:
         return _nearest(contributors, points)
-    low = _taken(contributors, points.low, points.valid)
+    low = _take(contributors, points.low, points.valid)
     if not points.part.any() and low.type == to_arrow(type_) and source.kind == type_.kind:
         return low
-    high = _taken(contributors, points.high, points.valid)
+    high = _take(contributors, points.high, points.valid)
     pieces = [
-        _interpolated(
+        _interpolate(
             measure,
             (source, type_),
             (low.slice(at, CHUNK), high.slice(at, CHUNK)),
@@ -207,7 +207,7 @@ def _between(contributors: Contributors, points: _Points, type_: Type) -> pa.Arr
     return pa.concat_arrays(pieces)
 
 
-def _taken(contributors: Contributors, entries: Indices, valid: Mask) -> pa.Array:
+def _take(contributors: Contributors, entries: Indices, valid: Mask) -> pa.Array:
     return contributors.values.take(pa.array(entries, mask=~valid))
 
 
@@ -216,15 +216,15 @@ def _nearest(contributors: Contributors, points: _Points) -> pa.Array:
     twice = 2 * points.part  # parts are at most 2^62
     half, lost = twice >= points.parts, (twice % points.parts) != 0
     odd, below = (points.rank & 1) != 0, np.zeros(len(points.rank), np.bool_)
-    up = exact.rounds_up(_rounding(contributors.measure), odd, half, lost, below)
-    return _taken(contributors, np.where(up, points.high, points.low), points.valid)
+    up = exact.rounds_up(_read_rounding(contributors.measure), odd, half, lost, below)
+    return _take(contributors, np.where(up, points.high, points.low), points.valid)
 
 
-def _rounding(measure: MeasureSpec) -> str:
+def _read_rounding(measure: MeasureSpec) -> str:
     return measure.option("ROUNDING", TIE_TO_EVEN)
 
 
-def _interpolated(
+def _interpolate(
     measure: MeasureSpec,
     types: tuple[Type, Type],
     ends: tuple[pa.Array, pa.Array],
@@ -266,14 +266,14 @@ def _to_float(
     scale = scale_of(types[0])
     guard = _GUARD_DIGITS + -(-scale * 10 // (3 * DIGIT_BITS))
     below, mag = exact.magnitude(total.digits)
-    mag, base = exact.trimmed(mag, total.base)
+    mag, base = exact.trim(mag, total.base)
     mag = np.concatenate([np.zeros((guard, mag.shape[1]), np.uint64), mag])
     mag, lost = exact.divide(mag, np.full(mag.shape[1], parts, np.uint64))
     mag, more = exact.divide_by_power_of_ten(mag, scale)
     precision, lowest, _ = FORMATS[types[1].kind]
     return exact.to_float(
         mag, below, lost | more, base - guard,
-        precision=precision, lowest=lowest, rounding=_rounding(measure),
+        precision=precision, lowest=lowest, rounding=_read_rounding(measure),
     )  # fmt: skip
 
 
@@ -284,10 +284,10 @@ def _to_whole(
     shift = scale_of(target) - scale_of(types[0])
     below, mag = exact.magnitude(exact.times_power_of_ten(digits, max(0, shift)))
     # Divide twice the total: the lowest bit of the quotient is then the half that decides rounding.
-    mag, lost = exact.divide(exact.doubled(mag), np.full(mag.shape[1], parts, np.uint64))
+    mag, lost = exact.divide(exact.double(mag), np.full(mag.shape[1], parts, np.uint64))
     mag, more = exact.divide_by_power_of_ten(mag, max(0, -shift))
     half, odd = (mag[0] & np.uint64(1)) != 0, (mag[0] & np.uint64(2)) != 0
-    up = exact.rounds_up(_rounding(measure), odd, half, lost | more, below)
+    up = exact.rounds_up(_read_rounding(measure), odd, half, lost | more, below)
     mag[0] += np.uint64(2) * up - half
     mag = exact.half_of(mag)
     least, greatest = (exact.below_limit(mag, limit + 1) for limit in limits(target))

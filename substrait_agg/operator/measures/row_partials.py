@@ -30,8 +30,8 @@ from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.operator.measures.user_aggregates import with_computed
 from substrait_agg.operator.numeric.delta import MINUS_BIN, NAN_BIN, PLUS_BIN
 from substrait_agg.operator.numeric.numbers import floats
-from substrait_agg.required import required
-from substrait_agg.state.keys.rows import filled, is_present
+from substrait_agg.required import require
+from substrait_agg.state.keys.rows import fill_nulls, is_present
 
 Int64s = npt.NDArray[np.int64]
 Cells = dict[str, Any]
@@ -66,7 +66,7 @@ class Weights:
         low, high = int(values.min()), int(values.max())
         return Weights(values, low >= -SMALL_WEIGHT and high <= SMALL_WEIGHT, low == high == 1)
 
-    def masked(self, valid: npt.NDArray[np.bool_]) -> Weights:
+    def mask(self, valid: npt.NDArray[np.bool_]) -> Weights:
         """Return the weights where `valid` is set, and 0 elsewhere."""
         values = valid.astype(np.int64)
         return Weights(values if self.ones else values * self.values, self.small)
@@ -87,12 +87,12 @@ class Weights:
         """
         columns: Sequence[Int64s] = limbs
         if not self.small:
-            columns = self._convolved(limbs)
+            columns = self._convolve(limbs)
         elif not self.ones:
             columns = [limb * self.values for limb in limbs]
         return {f"{prefix}_{j}": column for j, column in enumerate(columns)}
 
-    def _convolved(self, limbs: Sequence[Int64s]) -> list[Int64s]:
+    def _convolve(self, limbs: Sequence[Int64s]) -> list[Int64s]:
         low = [(self.values >> np.int64(16 * j)) & _HALF_MASK for j in range(3)]
         pieces = (*low, self.values >> np.int64(48))  # the highest piece carries the sign
         halves = [half for limb in limbs for half in (limb & _HALF_MASK, limb >> _HALF)]
@@ -163,20 +163,20 @@ def split_accumulator(
         ``a{ordinal}_*``, and for float and product accumulators ``b{ordinal}``, as described in
         `operator.numeric.delta`.
     """
-    values = arguments[required(accumulator.argument)]
+    values = arguments[require(accumulator.argument)]
     if accumulator.kind == "product":
-        return product_cells(ordinal, values, arguments[required(accumulator.other)], weights)
+        return product_cells(ordinal, values, arguments[require(accumulator.other)], weights)
     return _SPLITS[accumulator.kind](ordinal, values, weights)
 
 
 def _count(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
     if values.null_count:
-        weights = weights.masked(is_present(values))
+        weights = weights.mask(is_present(values))
     return weights.counts(f"a{ordinal}")
 
 
 def _integer(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
-    whole = filled(values.cast(pa.int64()))
+    whole = fill_nulls(values.cast(pa.int64()))
     if len(whole) and int(whole.min()) >= -_LIMB and int(whole.max()) < _LIMB:
         return weights.times(f"a{ordinal}", (whole,))
     return weights.times(f"a{ordinal}", (whole & _MASK, whole >> _SHIFT))
@@ -194,8 +194,8 @@ def _decimal(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
 
 
 def _float(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
-    number = filled(values.cast(pa.float64()))
-    bins, rest = _binned(number)
+    number = fill_nulls(values.cast(pa.float64()))
+    bins, rest = _bin(number)
     limbs: list[Int64s] = []
     for below in reversed(range(4)):
         limb = rest.astype(np.int64)  # truncates towards zero
@@ -207,7 +207,7 @@ def _float(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
     return {f"b{ordinal}": bins, **weights.times(f"a{ordinal}", limbs)}
 
 
-def _binned(
+def _bin(
     number: npt.NDArray[np.float64],
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
     """Return the bin of each value, and the value in units of its bin (1 if it is not finite)."""
@@ -271,7 +271,7 @@ def product_cells(ordinal: int, x: pa.Array, y: pa.Array, weights: Weights) -> C
         bins, limbs = _with_specials(left, right, valid, bins, limbs)
     if x.null_count or y.null_count:
         present = pc.and_(x.is_valid(), y.is_valid())
-        weights = weights.masked(np.asarray(present.to_numpy(zero_copy_only=False), np.bool_))
+        weights = weights.mask(np.asarray(present.to_numpy(zero_copy_only=False), np.bool_))
     signed = [limb * sign for limb in limbs]
     return {f"b{ordinal}": bins.astype(np.int32), **weights.times(f"a{ordinal}", signed)}
 

@@ -39,7 +39,7 @@ def with_computed(
         if all(a in arguments for a in spec.arguments):
             call = (id(spec.implementation), spec.arguments)
             if call not in contributions:
-                contributions[call] = _contributed(spec, [arguments[a] for a in spec.arguments])
+                contributions[call] = _contribute(spec, [arguments[a] for a in spec.arguments])
             result[COMPUTED + place] = contributions[call].column(spec)
     return result
 
@@ -70,7 +70,7 @@ class _Contributions:
         return _cast(_exact(values, measure), target, measure).take(self.places)
 
 
-def _contributed(spec: ComputedSpec, arguments: Sequence[pa.Array]) -> _Contributions:
+def _contribute(spec: ComputedSpec, arguments: Sequence[pa.Array]) -> _Contributions:
     complete = np.ones(len(arguments[0]), np.bool_)
     for argument in arguments:
         complete &= as_mask(argument.is_valid())

@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 from substrait_agg.functions.aggregates.accumulators import DIGIT_BITS, Accumulator
 from substrait_agg.functions.numbers import exact
 from substrait_agg.operator.common.spec import OperatorSpec
-from substrait_agg.state.keys.rows import as_mask, filled, whole
+from substrait_agg.state.keys.rows import as_mask, fill_nulls, whole
 
 BIN_DIGITS = 2  # a bin is 64 bits wide
 BIN_BASE = {"float": -3, "product": -5}  # position of a bin's first coefficient, in digits
@@ -71,7 +71,7 @@ class FloatDigits:
 
 def int64_column(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
     """Return a column of partial sums with 0 for null (no row contributed)."""
-    return np.asarray(filled(whole(table, name)), np.int64)
+    return np.asarray(fill_nulls(whole(table, name)), np.int64)
 
 
 def from_halves(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -248,7 +248,7 @@ def consolidate_floats(
     return value.apply(sums)
 
 
-def trimmed(value: FloatDigits, *, carries: int = 0) -> FloatDigits:
+def trim(value: FloatDigits, *, carries: int = 0) -> FloatDigits:
     """Return the same numbers without the highest and lowest digits that are 0 in all of them.
 
     Args:
@@ -285,7 +285,7 @@ def pack_floats(value: FloatDigits) -> tuple[pa.Array, pa.Array]:
         The position of the lowest nonzero digit (int16), and the list of digits up to the highest
         nonzero one (list of int32).
     """
-    value = trimmed(value)
+    value = trim(value)
     nonzero = value.digits != 0
     length, rows = value.digits.shape
     some = nonzero.any(axis=0)

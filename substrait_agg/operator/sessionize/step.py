@@ -178,7 +178,7 @@ def _changes(spec: SessionSpec, applied: AppliedBatch) -> pa.Table:
     return changes.take(pa.array(first))
 
 
-def _counted(spec: SessionSpec, weights: Int64s) -> Int64s:
+def _count(spec: SessionSpec, weights: Int64s) -> Int64s:
     """Return how often rows count; rows in quarantine do not."""
     return np.maximum(weights, 0) if spec.early == "quarantine" else weights
 
@@ -186,7 +186,7 @@ def _counted(spec: SessionSpec, weights: Int64s) -> Int64s:
 def _of_timeless(
     spec: SessionSpec, applied: AppliedBatch, delta: TreeDelta, rows: Indices
 ) -> pa.Table:
-    weights = _counted(spec, delta.weights_after[rows]) - _counted(spec, delta.weights_before[rows])
+    weights = _count(spec, delta.weights_after[rows]) - _count(spec, delta.weights_before[rows])
     keys = take(applied.groups.keys, delta.groups[rows])
     zeros = np.zeros(len(rows), np.int64)
     moves = _Moves(np.arange(len(rows)), Bounds(zeros, zeros), weights)
@@ -207,12 +207,12 @@ def _of_sessions(spec: SessionSpec, applied: AppliedBatch, rows: Indices) -> pa.
     # Source 0 is the slice; its places are the ordinals of its entries.
     changed = np.flatnonzero(gathered.source == 0)
     old[changed] -= delta.entries.weights[gathered.places[changed]]
-    moves = _moved(gathered.owners, at, _counted(spec, old), _counted(spec, new), gap)
+    moves = _find_moves(gathered.owners, at, _count(spec, old), _count(spec, new), gap)
     keys = take(applied.groups.keys, spans.groups[gathered.owners[moves.rows]])
     return _table(spec, keys, moves, take(payload, moves.rows))
 
 
-def _moved(owners: Indices, times: Int64s, old: Int64s, new: Int64s, gap: int) -> _Moves:
+def _find_moves(owners: Indices, times: Int64s, old: Int64s, new: Int64s, gap: int) -> _Moves:
     """Return changes that retract rows with their old session and insert them with the new one."""
     before, after = sessions(owners, times, old, gap), sessions(owners, times, new, gap)
     differ = before.differ(after)
@@ -283,7 +283,7 @@ def finished_rows(
         timed = np.flatnonzero(~as_mask(entries.payload[0].is_null()))
         times = micros(take(entries.payload[:1], timed)[0])
         owners = _owners(entries)[timed]
-        weights = _counted(spec, entries.weights[timed])
+        weights = _count(spec, entries.weights[timed])
         ended = sessions(owners, times, weights, gap).end <= watermark
         if ended.any():
             yield _retracting_rows(spec, state, entries, timed[ended])
@@ -410,7 +410,7 @@ class Spans:
         """Return some of the spans."""
         return Spans(self.groups[mask], self.low[mask], self.high[mask])
 
-    def joined(self, gap: int) -> Spans:
+    def join(self, gap: int) -> Spans:
         """Merge the spans of a group that overlap or are less than a gap apart."""
         order = np.lexsort((self.low, self.groups))
         groups, low, high = self.groups[order], self.low[order], self.high[order]
@@ -460,17 +460,17 @@ def whole_sessions(tree: TimeTree, touched: Spans, gap: int) -> Spans:
     weights of its entries. The reading distance grows until every span ends this way.
     """
     done: list[Spans] = []
-    active, reach = touched.joined(gap), gap
+    active, reach = touched.join(gap), gap
     while len(active):
-        grown, closed = _grown(tree, active, reach, gap)
+        grown, closed = _grow(tree, active, reach, gap)
         done.append(grown.take(closed))
-        active, reach = grown.take(~closed).joined(gap), min(reach * GROWTH, FURTHEST)
+        active, reach = grown.take(~closed).join(gap), min(reach * GROWTH, FURTHEST)
     return Spans(
         *map(np.concatenate, zip(*((s.groups, s.low, s.high) for s in done), strict=True))
-    ).joined(gap)
+    ).join(gap)
 
 
-def _grown(tree: TimeTree, spans: Spans, reach: int, gap: int) -> tuple[Spans, Mask]:
+def _grow(tree: TimeTree, spans: Spans, reach: int, gap: int) -> tuple[Spans, Mask]:
     """Extend spans by all times that follow each other less than a gap apart.
 
     Args:

@@ -35,7 +35,7 @@ from substrait_agg.operator.aggregate.groups import (
     with_collision_ids,
 )
 from substrait_agg.operator.aggregate.operator import with_key_types
-from substrait_agg.operator.aggregate.step import added
+from substrait_agg.operator.aggregate.step import add
 from substrait_agg.operator.aggregate.stored import StoredGroups, restore, stored_rows
 from substrait_agg.operator.aggregate.trees import (
     GroupTrees,
@@ -250,7 +250,7 @@ def _tree_rows(
         ):
             np.add.at(total, delta.groups, digit)
     sums = add_entries(spec, deltas, groups.count, Sums(weight, {}, {}))
-    now = added(spec, sums, old.state)
+    now = add(spec, sums, old.state)
     rows = stored_rows(spec, groups, ids, now, np.zeros(groups.count, np.int64), [], [])
     never_stored = as_mask(rows.column("dead")) & ~old.exists
     return {

@@ -49,7 +49,7 @@ class RankRange:
         """Return whether no rank is in the range."""
         return self.stop is not None and self.stop <= self.start
 
-    def shown(self, ranks: Int64s, weights: Int64s) -> Int64s:
+    def count_shown(self, ranks: Int64s, weights: Int64s) -> Int64s:
         """Return how often rows are shown, given the rank and the weight (0 or more) of each."""
         first, stop = self.within(ranks, weights)
         return stop - first
@@ -161,8 +161,8 @@ def window_changes(groups: OrderedGroups, ranks: RankRange) -> list[RowChanges]:
         return [at_beginning] if len(at_beginning.weights) else []
     olds, news = (_range_limits(groups, tree, ranks) for tree in (groups.old, groups.new))
     (first_old, last_old), (first_new, last_new) = olds, news
-    starts = _ordered(first_old, first_new)
-    stops = _ordered(last_old, last_new)
+    starts = _order(first_old, first_new)
+    stops = _order(last_old, last_new)
     meet = compare_entries(starts[1], stops[0])
     overlapping = meet <= 0  # the ranges overlap: only their ends have moved
     low = starts[0].or_else(first_old, overlapping)
@@ -197,7 +197,7 @@ def _changes_at_beginning(groups: OrderedGroups, ranks: RankRange) -> RowChanges
         if not cut.any():
             # An entry behind those that are known is behind the range.
             before, after = sums_before(owners, now - change), sums_before(owners, now)
-            differ = ranks.shown(after, now) - ranks.shown(before, now - change)
+            differ = ranks.count_shown(after, now) - ranks.count_shown(before, now - change)
             some = np.flatnonzero(is_known & (differ != 0))
             return RowChanges(owners[some], entries.payload(some), differ[some])
         rows *= 4
@@ -215,7 +215,7 @@ def _range_limits(
     return first, last
 
 
-def _ordered(left: EntryPositions, right: EntryPositions) -> tuple[EntryPositions, EntryPositions]:
+def _order(left: EntryPositions, right: EntryPositions) -> tuple[EntryPositions, EntryPositions]:
     """Return the lesser and the greater entry of each pair."""
     swapped = compare_entries(left, right) > 0
     return right.or_else(left, swapped), left.or_else(right, swapped)
@@ -231,7 +231,7 @@ def _shown_between(
     entries, change = entries_and_change
     owners, now = entries.owners, entries.weights
     before, after = _ranks_from(groups, low, owners, now, change)
-    differ = ranks.shown(after, now) - ranks.shown(before, now - change)
+    differ = ranks.count_shown(after, now) - ranks.count_shown(before, now - change)
     some = np.flatnonzero(differ)
     return RowChanges(owners[some], entries.payload(some), differ[some])
 
@@ -307,12 +307,12 @@ def last_changed(groups: OrderedGroups) -> EntryPositions:
 
 def lesser(left: EntryPositions, right: EntryPositions) -> EntryPositions:
     """Return the lesser entry of each pair."""
-    return _ordered(left, right)[0]
+    return _order(left, right)[0]
 
 
 def greater(left: EntryPositions, right: EntryPositions) -> EntryPositions:
     """Return the greater entry of each pair."""
-    return _ordered(left, right)[1]
+    return _order(left, right)[1]
 
 
 def each_rank(

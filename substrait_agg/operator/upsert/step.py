@@ -83,16 +83,16 @@ def upsert_step(spec: UpsertSpec, slice_: pa.Table, state: StateReader) -> Opera
     slice_ = slice_.combine_chunks()
     groups = collect_groups(spec, slice_)
     lookup = state.open_keyed(GROUP).lookup(groups.hashes, groups.keys)
-    old = _stored(spec, lookup, groups.count)
-    arrived = _arrived(spec, slice_, groups, old)
+    old = _look_up(spec, lookup, groups.count)
+    arrived = _find_arrived(spec, slice_, groups, old)
     is_stored = np.zeros(groups.count, np.bool_)
     is_stored[lookup.positions] = True
     counts = ~(is_stored & _older(spec, arrived, old, is_stored))
-    now = _merged(arrived, old, counts)
+    now = _merge(arrived, old, counts)
     same = old.there & now.there & rows_equal(old.values, now.values, groups.count)
     # Keep the stored values if they compare equal: a later retraction must match the emitted row
     # exactly, even inside lists.
-    newest = _RowsByKey(now.there, _chosen(same, old.values, now.values), now.order)
+    newest = _RowsByKey(now.there, _choose(same, old.values, now.values), now.order)
     stored = _to_store(spec, groups, newest, counts, changed=(old.there | now.there) & ~same)
     changes = _changes(spec, groups, old, now, same)
     return OperatorResult({GROUP: stored}, changes, {"touched": groups.count})
@@ -114,7 +114,7 @@ def _order_of(spec: UpsertSpec, slice_: pa.Table) -> list[pa.Array]:
     return [whole(slice_, name).cast(component.type) for name, component in columns]
 
 
-def _arrived(
+def _find_arrived(
     spec: UpsertSpec, slice_: pa.Table, groups: BatchGroups, old: _RowsByKey
 ) -> _RowsByKey:
     """Return the last row of each group in the slice; the values of a deletion are ignored."""
@@ -134,7 +134,7 @@ def _where(mask: Mask, column: pa.Array) -> pa.Array:
     return column.take(pa.array(np.arange(len(mask)), mask=~mask))
 
 
-def _stored(spec: UpsertSpec, lookup: LookupResult, count: int) -> _RowsByKey:
+def _look_up(spec: UpsertSpec, lookup: LookupResult, count: int) -> _RowsByKey:
     """Return the stored rows of `count` keys."""
     at = np.full(count, -1, np.int64)
     at[lookup.positions] = np.arange(len(lookup.positions))
@@ -162,15 +162,15 @@ def _older(spec: UpsertSpec, arrived: _RowsByKey, old: _RowsByKey, is_stored: Ma
     return result
 
 
-def _merged(arrived: _RowsByKey, old: _RowsByKey, counts: Mask) -> _RowsByKey:
+def _merge(arrived: _RowsByKey, old: _RowsByKey, counts: Mask) -> _RowsByKey:
     return _RowsByKey(
         np.where(counts, arrived.there, old.there),
-        _chosen(counts, arrived.values, old.values),
-        _chosen(counts, arrived.order, old.order),
+        _choose(counts, arrived.values, old.values),
+        _choose(counts, arrived.order, old.order),
     )
 
 
-def _chosen(mask: Mask, these: Sequence[pa.Array], others: Sequence[pa.Array]) -> list[pa.Array]:
+def _choose(mask: Mask, these: Sequence[pa.Array], others: Sequence[pa.Array]) -> list[pa.Array]:
     """Select row by row from `these` where the mask is set, else from `others`."""
     if mask.all():
         return list(these)
@@ -245,7 +245,7 @@ def fill_unchanged(
         left_out = as_mask(whole(slice_, name))[by_age]
         if not left_out[ends].any():
             continue
-        source = _telling(left_out, ends)
+        source = _find_newest(left_out, ends)
         here = (source >= 0) & ~deleted[source]
         unknown = (source < 0) & exists
         lost = ~(here | unknown | deleted[ends])
@@ -257,7 +257,7 @@ def fill_unchanged(
     return values
 
 
-def _telling(left_out: Mask, ends: Indices) -> Int64s:
+def _find_newest(left_out: Mask, ends: Indices) -> Int64s:
     """Return the place of each key's newest row that has the value, -1 if there is none."""
     places = np.where(left_out, -1, np.arange(len(left_out)))
     newest = np.maximum.accumulate(places)[ends]

@@ -128,7 +128,7 @@ class PartitionRows:
         With `stop`, the row after the last one whose sort key is at most that.
         """
         keys = _SortKeys.of(self)
-        target, outside = moved(keys.own, distance)
+        target, outside = move(keys.own, distance)
         place = keys.place(target, right=np.where(outside, distance > 0, stop))
         return np.where(keys.exists, place, self.stop_peer if stop else self.first_peer)
 
@@ -136,7 +136,7 @@ class PartitionRows:
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
-def moved(numbers: Int64s, distance: int) -> tuple[Int64s, Mask]:
+def move(numbers: Int64s, distance: int) -> tuple[Int64s, Mask]:
     """Return numbers plus a distance, and a mask of those limited to 64 bits."""
     limit = _GREATEST if distance > 0 else _LEAST
     outside = numbers > limit - distance if distance > 0 else numbers < limit - distance

@@ -16,7 +16,7 @@ from substrait_agg.operator.top_k.window import (
     last_changed,
     lesser,
 )
-from substrait_agg.operator.window.frames import as_integers, moved, of_integers
+from substrait_agg.operator.window.frames import as_integers, move, of_integers
 from substrait_agg.operator.window.spec import WindowSpec
 from substrait_agg.state.keys.keys import prefix_keys
 from substrait_agg.state.keys.rows import Mask, as_mask
@@ -97,10 +97,10 @@ def _within_values(
         return EntryPositions.at(prefix_keys([values], groups.layout.components), exists)
 
     start, stop = changed.take(pa.array(first)), changed.take(pa.array(last))
-    numbers, _ = moved(as_integers(start), -turn * distance)
+    numbers, _ = move(as_integers(start), -turn * distance)
     low = at(numbers, as_mask(start.is_null()))
-    numbers, is_beyond = moved(as_integers(stop), turn * distance)
-    behind, is_limit = moved(numbers, turn)
+    numbers, is_beyond = move(as_integers(stop), turn * distance)
+    behind, is_limit = move(numbers, turn)
     is_beyond |= is_limit | (as_integers(of_integers(behind, key.type)) != behind)
     # Nulls first are before every value, nulls last before the end.
     is_null = as_mask(stop.is_null())

@@ -12,7 +12,7 @@ from substrait_agg.flow.graph.window import Window, WindowColumn
 from substrait_agg.operator.common.spec import OperatorSpec, group_spec
 from substrait_agg.operator.top_k.spec import LIVE, OrderedRowsSpec, ordered_fields
 from substrait_agg.plan.arrow import to_arrow
-from substrait_agg.required import required
+from substrait_agg.required import require
 from substrait_agg.state.keys.keys import Component
 
 _LOOKS_BACK: dict[WindowKind, int] = {"lag": 1, "lead": -1}
@@ -170,7 +170,7 @@ def window_spec(node: Window) -> WindowSpec:
 def _function(
     column: WindowColumn, frames: OperatorSpec | None, type_: pa.DataType
 ) -> FunctionSpec:
-    summed = column.measure is not None and required(frames).measures[column.measure].tree is None
+    summed = column.measure is not None and require(frames).measures[column.measure].tree is None
     return FunctionSpec(
         column.function,
         column.arguments,

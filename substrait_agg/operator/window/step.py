@@ -112,7 +112,7 @@ def _differences(
         raise _too_large()
     payload = entries.payload(np.arange(len(now)))
     peers = peer_numbers(entries.owners, payload, spec.sort_keys)
-    affected = _affected(spec.reach, entries.owners, peers, np.minimum(now, before), change)
+    affected = _mask_affected(spec.reach, entries.owners, peers, np.minimum(now, before), change)
     earlier = _rows_before_read(spec, within, low, ranges.before[some])
     of_entry, values = [], []
     complete = np.zeros(len(some), np.int64)
@@ -171,7 +171,9 @@ def _rows(payload: Sequence[pa.Array], weights: Int64s) -> tuple[Indices, Sequen
     return rows, take(payload, rows)
 
 
-def _affected(reach: Reach, owners: Indices, peers: Indices, both: Int64s, change: Int64s) -> Mask:
+def _mask_affected(
+    reach: Reach, owners: Indices, peers: Indices, both: Int64s, change: Int64s
+) -> Mask:
     """Return a mask of the entries whose rows may have other values than before the batch.
 
     Args:

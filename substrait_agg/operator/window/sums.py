@@ -18,7 +18,7 @@ import pyarrow as pa
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS
 from substrait_agg.functions.numbers import exact
 from substrait_agg.operator.aggregate.groups import Sums
-from substrait_agg.operator.aggregate.step import added
+from substrait_agg.operator.aggregate.step import add
 from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.operator.measures.finalize import GroupState
 from substrait_agg.operator.measures.row_partials import Weights, split_accumulator
@@ -72,7 +72,7 @@ def state_of_ranges(
         i: value.apply(lambda digits: _in_ranges(digits, low, high))
         for i, value in _digits_of_rows(spec, arguments, ones).items()
     }
-    return _added(spec, high - low, sums, before)
+    return _add(spec, high - low, sums, before)
 
 
 def state_before(
@@ -105,10 +105,10 @@ def state_before(
         )
         for i in parts[0][1]
     }
-    return _added(spec, counts, sums, state)
+    return _add(spec, counts, sums, state)
 
 
-def _added(spec: OperatorSpec, weights: Int64s, sums: Digits, state: GroupState) -> GroupState:
+def _add(spec: OperatorSpec, weights: Int64s, sums: Digits, state: GroupState) -> GroupState:
     """Return a state with the sums of rows added."""
     count = len(weights)
     # Nothing reads how many extremes a frame has had.
@@ -119,7 +119,7 @@ def _added(spec: OperatorSpec, weights: Int64s, sums: Digits, state: GroupState)
     }
     floats = {i: value for i, value in sums.items() if i not in fixed}
     weight = exact.widen(exact.from_words(weights[:, None]), COUNT_DIGITS + 1)
-    return added(spec, Sums(weight, fixed, floats), state)
+    return add(spec, Sums(weight, fixed, floats), state)
 
 
 def _digits_of_rows(
@@ -140,11 +140,11 @@ def _digits_of_rows(
 
 def _in_ranges(digits: exact.Digits, low: Indices, high: Indices) -> exact.Digits:
     """Return the sums of carried digits in ranges; they leave room for 2^31 rows."""
-    running = _running(digits)
+    running = _sum_running(digits)
     return running[:, high] - running[:, low]
 
 
-def _running(digits: exact.Digits) -> exact.Digits:
+def _sum_running(digits: exact.Digits) -> exact.Digits:
     """Return the sum of the numbers before each, and that of all."""
     running = exact.zeros(len(digits), digits.shape[1] + 1)
     np.cumsum(digits, axis=1, out=running[:, 1:])
@@ -184,7 +184,7 @@ def _page_sums(spec: OperatorSpec, arguments: Sequence[int], page: RunPage) -> _
         rows = _digits_of_rows(spec, columns, Weights.of(page.entries.weights))
         starts = np.arange(0, len(page.entries), BLOCK_ROWS)
         running = {
-            i: value.apply(lambda digits: _running(np.add.reduceat(digits, starts, axis=1)))
+            i: value.apply(lambda digits: _sum_running(np.add.reduceat(digits, starts, axis=1)))
             for i, value in rows.items()
         }
         sums = page.derived[key] = _PageSums(BLOCK_ROWS, running)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from substrait_agg.bind.bound import WindowKind
 from substrait_agg.functions.aggregates.kinds import complete
-from substrait_agg.operator.aggregate.trees import GroupExtremes, contributes, typed
+from substrait_agg.operator.aggregate.trees import GroupExtremes, cast_columns, contributes
 from substrait_agg.operator.aggregate.values import MeasuredGroups, measure_values
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
@@ -23,7 +23,7 @@ from substrait_agg.operator.measures.finalize import GroupState
 from substrait_agg.operator.window.frames import PartitionRows, least_in_ranges
 from substrait_agg.operator.window.spec import FunctionSpec, WindowSpec
 from substrait_agg.operator.window.sums import no_rows, state_of_ranges
-from substrait_agg.required import required
+from substrait_agg.required import require
 from substrait_agg.state.keys.keys import encode, sort_order
 from substrait_agg.state.keys.rows import Indices, Mask
 
@@ -62,7 +62,7 @@ def _dense_rank(_function: FunctionSpec, rows: PartitionRows) -> pa.Array:
     return pa.array(rows.peers_before + 1)
 
 
-def _taken(values: pa.Array, at: Indices, exists: Mask) -> pa.Array:
+def _take(values: pa.Array, at: Indices, exists: Mask) -> pa.Array:
     """Return values at some rows, null where there is none."""
     return values.take(pa.array(np.where(exists, at, 0), mask=~exists))
 
@@ -72,7 +72,7 @@ def _at_distance(function: FunctionSpec, rows: PartitionRows, distance: int) -> 
     inside = (at >= rows.first) & (at < rows.stop)
     value, *default = (rows.payload[argument] for argument in function.arguments)
     if not default:
-        return _taken(value, at, inside)
+        return _take(value, at, inside)
     both = pa.concat_arrays([value, default[0].cast(value.type)])
     return both.take(pa.array(np.where(inside, at, len(value) + rows.positions)))
 
@@ -89,9 +89,9 @@ def _in_frame(
     function: FunctionSpec, rows: PartitionRows, place: Callable[[Indices, Indices], Indices]
 ) -> pa.Array:
     """Return the value of the row at a place of the frame, null if it is not in the frame."""
-    low, high = rows.frames(required(function.frame))
+    low, high = rows.frames(require(function.frame))
     at = place(low, high)
-    return _taken(rows.payload[function.arguments[0]], at, (at >= low) & (at < high))
+    return _take(rows.payload[function.arguments[0]], at, (at >= low) & (at < high))
 
 
 def _first_value(function: FunctionSpec, rows: PartitionRows) -> pa.Array:
@@ -111,14 +111,14 @@ def _nth_value(function: FunctionSpec, rows: PartitionRows) -> pa.Array:
 
 def _from_start(function: FunctionSpec, rows: PartitionRows, place: int) -> pa.Array:
     """Return the value of the row at a place of the frame, counted from its first row."""
-    if not rows.before.number or required(function.frame).lower is not None:
+    if not rows.before.number or require(function.frame).lower is not None:
         return _in_frame(function, rows, lambda low, _high: low + place)
-    _, high = rows.frames(required(function.frame))
+    _, high = rows.frames(require(function.frame))
     argument, before = function.arguments[0], rows.rows_before
     both = pa.concat_arrays([rows.payload[argument], rows.before.first[argument]])
     first = len(both) - len(rows.before.first[argument]) + rows.owners * rows.before.number
     is_before, at = place < before, rows.first + place - before
-    return _taken(both, np.where(is_before, first + place, at), is_before | (at < high))
+    return _take(both, np.where(is_before, first + place, at), is_before | (at < high))
 
 
 def _ntile(function: FunctionSpec, rows: PartitionRows) -> pa.Array:
@@ -178,7 +178,7 @@ def _measures(spec: WindowSpec, rows: PartitionRows) -> dict[int, pa.Array]:
     for function in spec.functions:
         ordinals = by_frame.pop(function.frame, []) if function.measure is not None else []
         if ordinals:
-            low, high = rows.frames(required(function.frame))
+            low, high = rows.frames(require(function.frame))
             state = state_of_ranges(
                 frames, arguments, low, high, _state_before(frames, rows, function)
             )
@@ -219,7 +219,7 @@ def _as_groups(
 def _state_before(spec: OperatorSpec, rows: PartitionRows, function: FunctionSpec) -> GroupState:
     """Return the accumulators over the rows of each frame that come before those that are read."""
     state = rows.before.state
-    if state is None or required(function.frame).lower is not None:
+    if state is None or require(function.frame).lower is not None:
         return no_rows(spec, len(rows.positions))
     floats = {
         i: value.apply(lambda digits: digits[:, rows.owners]) for i, value in state.floats.items()
@@ -235,7 +235,7 @@ def _extremes(
     table = pa.table(columns)
     count = table.num_rows
     table = table.append_column(WEIGHT, pa.array(np.ones(count, np.int64)))
-    values = typed(tree, [arguments[a] for a in tree.arguments])
+    values = cast_columns(tree, [arguments[a] for a in tree.arguments])
     some = np.flatnonzero(contributes(tree, table))
     keys = encode([v.take(pa.array(some)) for v in values], tree.layout.components)
     order, first = sort_order([], keys) if len(some) else (some, np.zeros(0, np.bool_))
@@ -246,4 +246,4 @@ def _extremes(
     of_rank = np.zeros(count + 1, np.int64)
     of_rank[ranks] = np.arange(count)
     exists = least < count
-    return GroupExtremes(exists, tuple(_taken(v, of_rank[least], exists) for v in values))
+    return GroupExtremes(exists, tuple(_take(v, of_rank[least], exists) for v in values))

@@ -31,9 +31,9 @@ def groupings(node: MessageNode, context: DecodeContext) -> Groupings:
     if not any(inline):
         return keys, tuple(references), False
     first = next(item for item, found in zip(sets, inline, strict=True) if found)
-    context.removed(first, "grouping_expressions", "0.88")
+    context.report_removed(first, "grouping_expressions", "0.88")
     if not keys and not any(references):
-        return _gathered(inline, context)
+        return _gather(inline, context)
     identities: dict[Any, int] = {}
     numbers = [structure(key, identities) for key in node.messages("grouping_expressions")]
     for item, written, referred in zip(sets, inline, references, strict=True):
@@ -45,7 +45,7 @@ def groupings(node: MessageNode, context: DecodeContext) -> Groupings:
                 other="expression_references",
             )
         elif written:
-            context.copied(item, "grouping_expressions")
+            context.drop_copied(item, "grouping_expressions")
     return keys, tuple(references), False
 
 
@@ -66,7 +66,7 @@ def _same_keys(
     )
 
 
-def _gathered(inline: list[list[MessageNode]], context: DecodeContext) -> Groupings:
+def _gather(inline: list[list[MessageNode]], context: DecodeContext) -> Groupings:
     """Return the expressions written inside the sets, without duplicates, in order of appearance.
 
     This is the rule of the release that introduced references (Substrait 0.57.0).
@@ -91,7 +91,7 @@ def measure(node: MessageNode, context: DecodeContext) -> MeasureCall:
     condition = optional(node, "filter", context)
     body = node.message("measure")
     if body is None:
-        context.missing(node, "measure")
+        context.report_missing(node, "measure")
         return MeasureCall(
             NO_FUNCTION, (), (), None, "unspecified", "unspecified", (), condition, node.path
         )

@@ -90,7 +90,7 @@ class DecodeContext:
             self._said.add((code, ""))
             self.report(code, path)
 
-    def removed(self, node: MessageNode, name: str, release: str) -> None:
+    def report_removed(self, node: MessageNode, name: str, release: str) -> None:
         """Record that the plan uses a field which `release` removed.
 
         This is a problem if the plan states that version or a later one; it is reported once per
@@ -111,7 +111,7 @@ class DecodeContext:
             version=".".join(map(str, self.version)),
         )
 
-    def copied(self, node: MessageNode, name: str) -> None:
+    def drop_copied(self, node: MessageNode, name: str) -> None:
         """Drop the problems of a repeated field whose messages are copies of messages read elsewhere."""
         self.findings.forget(f"{node.at(name)}[")
 
@@ -128,7 +128,7 @@ class DecodeContext:
                 variation=variation, type=kind, meant=meaning, producer="DataFusion",
             )  # fmt: skip
 
-    def missing(self, node: MessageNode, name: str) -> None:
+    def report_missing(self, node: MessageNode, name: str) -> None:
         """Report that a required field is missing."""
         self.report("FIELD_MISSING", node.path, field=name, message=node.shape.name)
 

@@ -162,7 +162,7 @@ def _root(
     names = None if root is None else tuple(root.scalars("names"))
     top = _top(candidates[0])
     if top is None:
-        context.missing(root or candidates[0], "input")
+        context.report_missing(root or candidates[0], "input")
         return names, Unsupported("none", candidates[0].path), candidates[0].path
     return names, top.result, candidates[0].path
 
@@ -215,7 +215,7 @@ def report_leftovers(
     for node in order:
         if not node.opened and node.shape.name not in handled:
             continue
-        for name in node.left():
+        for name in node.list_unread():
             if (node.shape.name, name) in IGNORED:
                 continue
             if node.shape.by_json_name[name].type == _EXTENSION:

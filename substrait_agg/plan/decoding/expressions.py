@@ -70,18 +70,18 @@ def read_expression(node: MessageNode, context: DecodeContext) -> Expression | E
     """
     kind = node.which("rex_type")
     if kind is None:
-        context.missing(node, "rex_type")
+        context.report_missing(node, "rex_type")
         return Unsupported("none", node.path)
     if kind == "detached_expression_ordinal":
-        return _referred(node, kind)
+        return _refer(node, kind)
     body = node.message(kind)
     reader = _READERS.get(kind)
     if body is None or reader is None:
-        return refused(node, kind, context)
+        return refuse(node, kind, context)
     return reader(node, body, context)
 
 
-def refused(node: MessageNode, kind: str, context: DecodeContext, name: str = "") -> Unsupported:
+def refuse(node: MessageNode, kind: str, context: DecodeContext, name: str = "") -> Unsupported:
     """Report an expression of a kind that is not supported; `name` is more exact than `kind`."""
     context.report("EXPRESSION_NOT_SUPPORTED", node.at(kind), kind=name or kind)
     node.taken.add(kind)
@@ -109,7 +109,7 @@ def inside(body: MessageNode) -> tuple[tuple[Relation, ...], tuple[Expression, .
     return tuple(relations), tuple(expressions_)
 
 
-def _referred(node: MessageNode, kind: str) -> Expression:
+def _refer(node: MessageNode, kind: str) -> Expression:
     """Return a subtree that is written elsewhere; `result` was set before."""
     node.take(kind)
     target: Expression = node.result
@@ -128,7 +128,7 @@ def expression(
     """
     child = node.message(name)
     if child is None:
-        context.missing(node, name)
+        context.report_missing(node, name)
         return Unsupported("none", node.at(name))
     return (read or as_expression)(child, context)
 
@@ -161,7 +161,7 @@ def arguments(node: MessageNode, context: DecodeContext) -> tuple[Argument, ...]
     new, old = node.messages("arguments"), node.messages("args")
     if not old:
         return tuple(_argument(item, context) for item in new)
-    context.removed(node, "args", "0.93")
+    context.report_removed(node, "args", "0.93")
     if not new:
         return tuple(item.result for item in old)
     if not _say_the_same(new, old):
@@ -192,7 +192,7 @@ def _argument(node: MessageNode, context: DecodeContext) -> Argument:
         return EnumArgument(node.text(kind), node.path)
     child = node.message(kind) if kind else None
     if child is None:
-        context.missing(node, "arg_type")
+        context.report_missing(node, "arg_type")
         return Unsupported("none", node.path)
     argument: Argument = TypeArgument(child.result, node.path) if kind == "type" else child.result
     return argument
@@ -259,13 +259,13 @@ def window_call(
         call=function_call(body, sorts, None, context),
         partitions=partitions,
         bounds_type=word(body, "bounds_type", _BOUNDS_TYPES, context),
-        lower=_bound(body, "lower_bound", context),
-        upper=_bound(body, "upper_bound", context),
+        lower=_decode_bound(body, "lower_bound", context),
+        upper=_decode_bound(body, "upper_bound", context),
         path=path,
     )
 
 
-def _bound(body: MessageNode, name: str, context: DecodeContext) -> WindowBound:
+def _decode_bound(body: MessageNode, name: str, context: DecodeContext) -> WindowBound:
     bound = body.message(name)
     if bound is None:
         return WindowBound("missing")
@@ -280,7 +280,7 @@ def _bound(body: MessageNode, name: str, context: DecodeContext) -> WindowBound:
             return WindowBound("preceding", *_distance(bound.message("preceding"), context))
         case "following":
             return WindowBound("following", *_distance(bound.message("following"), context))
-    context.missing(bound, "kind")
+    context.report_missing(bound, "kind")
     return WindowBound("missing")
 
 
@@ -341,7 +341,7 @@ def _scalar_function(node: MessageNode, body: MessageNode, context: DecodeContex
 def _cast(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
     target = body.message("type")
     if target is None:
-        context.missing(body, "type")
+        context.report_missing(body, "type")
     type_ = BROKEN if target is None else target.result
     failure = word(body, "failure_behavior", _FAILURES, context)
     return Cast(expression(body, "input", context), type_, failure, node.path)
@@ -356,7 +356,7 @@ def _if_then(node: MessageNode, body: MessageNode, context: DecodeContext) -> Ex
         for clause in written
     )
     if not clauses:
-        context.missing(body, "ifs")
+        context.report_missing(body, "ifs")
     return IfThen(clauses, optional(body, "else", context), node.path)
 
 
@@ -388,12 +388,12 @@ def _equal(left: Expression, right: Expression) -> Expression:
 def _switch(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
     cases = []
     if not body.messages("ifs"):
-        context.missing(body, "ifs")
+        context.report_missing(body, "ifs")
     for case in body.messages("ifs"):
         literal = case.message("if")
         value = expression(case, "then", context)
         if literal is None:
-            context.missing(case, "if")
+            context.report_missing(case, "if")
         elif isinstance(literal.result, Literal):
             cases.append((literal.result, value))
     matched = expression(body, "match", context)
@@ -405,11 +405,11 @@ def _singular_or_list(node: MessageNode, body: MessageNode, context: DecodeConte
     return SingularOrList(value, expressions(body, "options", context), node.path)
 
 
-def _nested(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
+def _decode_nested(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
     kind = body.which("nested_type")
     inner = body.message(kind) if kind else None
     if kind is None or inner is None:
-        context.missing(body, "nested_type")
+        context.report_missing(body, "nested_type")
         return Unsupported("nested", node.path)
     nullable = bool(body.take("nullable"))
     if kind == "map":
@@ -419,7 +419,9 @@ def _nested(node: MessageNode, body: MessageNode, context: DecodeContext) -> Exp
         parts = expressions(inner, "fields" if kind == "struct" else "values", context)
     if not parts:
         # The type follows from the parts; an empty list or map is a literal.
-        context.missing(inner, {"struct": "fields", "list": "values", "map": "key_values"}[kind])
+        context.report_missing(
+            inner, {"struct": "fields", "list": "values", "map": "key_values"}[kind]
+        )
         return Unsupported("nested", node.path)
     return NestedExpression(kind, parts, nullable, node.path)
 
@@ -432,7 +434,7 @@ def _window(node: MessageNode, body: MessageNode, context: DecodeContext) -> Exp
 def _lambda(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
     struct = body.message("parameters")
     if struct is None:
-        context.missing(body, "parameters")
+        context.report_missing(body, "parameters")
         return Unsupported("lambda", node.path)
     if struct.number("nullability") == _NULLABLE:
         reason = "is nullable, but the parameters as a whole cannot be"
@@ -448,20 +450,20 @@ def _subquery(node: MessageNode, body: MessageNode, context: DecodeContext) -> E
     inner = body.message(kind) if kind else None
     reader = _SUBQUERIES.get(kind or "")
     if kind is None or inner is None or reader is None:
-        return refused(node, "subquery", context)
+        return refuse(node, "subquery", context)
     relation_field, needles, read = reader
     relation, read_kind = inner.message(relation_field), read(inner, context)
     if read_kind is None:
-        return refused(node, "subquery", context, _UNSUPPORTED_SUBQUERIES[kind])
+        return refuse(node, "subquery", context, _UNSUPPORTED_SUBQUERIES[kind])
     if relation is None:
-        context.missing(inner, relation_field)
+        context.report_missing(inner, relation_field)
         return Unsupported("subquery", node.path)
     if needles == "left":
         values: tuple[Expression, ...] = (expression(inner, needles, context),)
     else:
         values = expressions(inner, needles, context) if needles else ()
     if needles and not values:
-        context.missing(inner, needles)
+        context.report_missing(inner, needles)
         return Unsupported("subquery", node.path, (relation.result,))
     return Subquery(read_kind, values, relation.result, node.path)
 
@@ -502,7 +504,7 @@ _SUBQUERIES: dict[
 
 
 def _enum(node: MessageNode, body: MessageNode, context: DecodeContext) -> EnumArgument:
-    context.removed(node, "enum", "0.93")
+    context.report_removed(node, "enum", "0.93")
     unspecified = body.message("unspecified")
     return EnumArgument("" if unspecified is not None else body.text("specified"), node.path)
 
@@ -522,7 +524,7 @@ def _selection(node: MessageNode, body: MessageNode, context: DecodeContext) -> 
         context.report("EXPRESSION_NOT_SUPPORTED", body.path, kind=what)
         return Unsupported("selection", node.path)
     if segment is None:
-        return refused(body, kind, context)
+        return refuse(body, kind, context)
     steps = read_steps(segment)
     of_expression = root == "expression"
     if steps is None or not (of_expression or isinstance(steps[0], int)):
@@ -563,7 +565,7 @@ _READERS: dict[
     "switch_expression": _switch,
     "singular_or_list": _singular_or_list,
     "cast": _cast,
-    "nested": _nested,
+    "nested": _decode_nested,
     "lambda": _lambda,
     "subquery": _subquery,
     "window_function": _window,

@@ -60,7 +60,7 @@ def read_extensions(plan: MessageNode, context: DecodeContext) -> None:
     urns = _by_anchor(plan, "urn", _name_of_urn, context)
     uris = _by_anchor(plan, "uri", _name_of_uri, context)
     if uris and not urns:
-        context.removed(plan, "extension_uris", "0.85")
+        context.report_removed(plan, "extension_uris", "0.85")
     extensions = _Extensions({_URN_REFERENCE: urns, _URI_REFERENCE: uris})
     for declaration in plan.messages("extensions"):
         _read_declaration(declaration, extensions, context)
@@ -103,13 +103,13 @@ def _read_declaration(
     kind = declaration.which("mapping_type")
     item = declaration.message(kind) if kind else None
     if item is None:
-        context.missing(declaration, "mapping_type")
+        context.report_missing(declaration, "mapping_type")
         return
     owner = _owner(item, extensions, context)
     name = item.text("name")
     named = bool(name.partition(":")[0].strip())
     if not named:
-        context.missing(item, "name")
+        context.report_missing(item, "name")
     if kind == "extension_function":
         anchor, what = item.number("function_anchor"), "function"
         function = _function(name, owner, item.path) if named else NO_FUNCTION

@@ -20,7 +20,7 @@ def read_files(body: MessageNode, context: DecodeContext) -> tuple[PlanFile, ...
     """Return the files of a read."""
     items = body.messages("items")
     if not items:
-        context.missing(body, "items")
+        context.report_missing(body, "items")
     return tuple(_file(item, context) for item in items)
 
 
@@ -28,7 +28,7 @@ def _file(item: MessageNode, context: DecodeContext) -> PlanFile:
     kind = item.which("path_type")
     uri = item.text(kind) if kind else ""
     if not uri:
-        context.missing(item, kind or "path_type")
+        context.report_missing(item, kind or "path_type")
     format_ = item.which("file_format") or ""
     text = item.message("text") if format_ == "text" else None
     options: list[tuple[str, str]] = []

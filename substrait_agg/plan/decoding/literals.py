@@ -35,7 +35,7 @@ def read_literal(node: MessageNode, context: DecodeContext) -> Literal | Unsuppo
     """Return the constant of a ``Literal`` message; report problems at its path."""
     kind = node.which("literal_type")
     if kind is None:
-        context.missing(node, "literal_type")
+        context.report_missing(node, "literal_type")
         return Unsupported("literal", node.path)
     nullable = bool(node.take("nullable"))
     try:
@@ -56,7 +56,7 @@ def read_literal(node: MessageNode, context: DecodeContext) -> Literal | Unsuppo
 
 
 def _read(node: MessageNode, kind: str, context: DecodeContext) -> Value:
-    levels = node.nesting()
+    levels = node.count_nesting()
     if levels >= MAX_NESTING:
         node.refuse()
         raise _Invalid(f"has more than {MAX_NESTING} levels" if levels == MAX_NESTING else "")
@@ -79,14 +79,14 @@ def _small_integer(node: MessageNode, name: str, context: DecodeContext) -> Valu
 
 
 def _removed_time(node: MessageNode, name: str, context: DecodeContext) -> Value:
-    context.removed(node, name, "0.88")
+    context.report_removed(node, name, "0.88")
     return _ticks(Type(REMOVED_TIMES[name], params=(_MICROSECONDS,)), node.number(name))
 
 
 def _precise_time(node: MessageNode, name: str, context: DecodeContext) -> Value:
     body = _body(node, name)
     ticks, digits = body.number("value"), body.number("precision")
-    return _ticks(_checked(Type(name, params=(digits,))), ticks)
+    return _ticks(_check(Type(name, params=(digits,))), ticks)
 
 
 def _ticks(type_: Type, ticks: int) -> Value:
@@ -99,7 +99,7 @@ def _ticks(type_: Type, ticks: int) -> Value:
     return type_, ticks
 
 
-def _checked(type_: Type) -> Type:
+def _check(type_: Type) -> Type:
     if not valid_parameters(type_.kind, type_.params):
         raise _Invalid(f"cannot have the parameters {', '.join(map(str, type_.params))}")
     return type_
@@ -140,7 +140,7 @@ def _uuid(node: MessageNode, name: str, context: DecodeContext) -> Value:
 def _decimal(node: MessageNode, name: str, context: DecodeContext) -> Value:
     body = _body(node, name)
     raw = body.take("value")
-    type_ = _checked(Type("decimal", params=(body.number("precision"), body.number("scale"))))
+    type_ = _check(Type("decimal", params=(body.number("precision"), body.number("scale"))))
     if len(raw) != _DECIMAL_BYTES:
         raise _Invalid(f"has {len(raw)} bytes, not {_DECIMAL_BYTES}")
     value = int.from_bytes(raw, "little", signed=True)
@@ -164,12 +164,12 @@ def _day_parts(body: MessageNode, context: DecodeContext) -> tuple[int, int, int
     """Return precision, days and ticks; without a precision it is microseconds, as before 0.97."""
     days, seconds, subseconds = (body.number(n) for n in ("days", "seconds", "subseconds"))
     if body.has("microseconds"):
-        context.removed(body, "microseconds", "0.98")
+        context.report_removed(body, "microseconds", "0.98")
         return _MICROSECONDS, days, seconds * 10**_MICROSECONDS + body.number("microseconds")
     precision = body.number("precision")
     if not precision and not subseconds:
         precision = _MICROSECONDS
-    _checked(Type("interval_day", params=(precision,)))
+    _check(Type("interval_day", params=(precision,)))
     ticks = seconds * 10**precision + subseconds
     if abs(ticks) >= 10 ** (_SECONDS_DIGITS + precision):
         raise _Invalid(f"has seconds of more than {_SECONDS_DIGITS} digits")

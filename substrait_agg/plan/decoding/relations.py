@@ -74,18 +74,18 @@ def read_relation(node: MessageNode, context: DecodeContext) -> Relation:
     """Return the relation of a ``Rel`` message."""
     kind = node.which("rel_type")
     if kind is None:
-        context.missing(node, "rel_type")
+        context.report_missing(node, "rel_type")
         return Unsupported("none", node.path)
     if kind in REFERENCES:
-        return _referred(node, kind)
+        return _refer(node, kind)
     body = node.message(kind)
     reader = _READERS.get(kind)
     if body is None or reader is None:
-        return _refused(node, kind, kind, context)
+        return _refuse(node, kind, kind, context)
     return reader(body, context)
 
 
-def _refused(node: MessageNode, field: str, kind: str, context: DecodeContext) -> Unsupported:
+def _refuse(node: MessageNode, field: str, kind: str, context: DecodeContext) -> Unsupported:
     path = node.at(field)
     context.report("RELATION_NOT_SUPPORTED", path, kind=kind)
     body = node.message(field)
@@ -95,7 +95,7 @@ def _refused(node: MessageNode, field: str, kind: str, context: DecodeContext) -
     return Unsupported(kind, path, *inside(body))
 
 
-def _referred(node: MessageNode, kind: str) -> Relation:
+def _refer(node: MessageNode, kind: str) -> Relation:
     """Return a relation that is written elsewhere; `result` was set before."""
     if kind == "reference":
         body = node.message(kind)
@@ -110,7 +110,7 @@ def _referred(node: MessageNode, kind: str) -> Relation:
 def _input(node: MessageNode, context: DecodeContext, name: str = "input") -> Relation:
     child = node.message(name)
     if child is None:
-        context.missing(node, name)
+        context.report_missing(node, name)
         return Unsupported("none", node.at(name))
     relation: Relation = child.result
     return relation
@@ -138,7 +138,7 @@ def _window(node: MessageNode, context: DecodeContext) -> Relation:
     sorts = sort_fields(node, context)
     written = node.messages("window_functions")
     if not written:
-        context.missing(node, "window_functions")
+        context.report_missing(node, "window_functions")
     calls = tuple(window_call(item, partitions, sorts, item.path, context) for item in written)
     return WindowRel(_input(node, context), calls, _emit(node), node.path)
 
@@ -152,12 +152,12 @@ def _set(node: MessageNode, context: DecodeContext) -> Relation:
     operation = _SET_OPERATIONS.get(node.number("op"))
     if operation is None:
         if not node.number("op"):
-            context.missing(node, "op")
+            context.report_missing(node, "op")
         node.refuse()
         return Unsupported("set", node.path, *inside(node))
     inputs = tuple(each(node, "inputs"))
     if not inputs:
-        context.missing(node, "inputs")
+        context.report_missing(node, "inputs")
     return SetRel(inputs, _emit(node), node.path, operation)
 
 
@@ -173,13 +173,13 @@ def _aggregate(node: MessageNode, context: DecodeContext) -> Relation:
 def _join(node: MessageNode, context: DecodeContext) -> Relation:
     kind = word(node, "type", _JOIN_TYPES, context)
     condition = optional(node, "expression", context)
-    return _joined(node, "join", kind, condition, context)
+    return _decode_join(node, "join", kind, condition, context)
 
 
 def _nested_loop_join(node: MessageNode, context: DecodeContext) -> Relation:
     kind = word(node, "type", _PHYSICAL_JOIN_TYPES, context)
     condition = optional(node, "expression", context)
-    return _joined(node, "nested_loop_join", kind, condition, context)
+    return _decode_join(node, "nested_loop_join", kind, condition, context)
 
 
 _BUILD_INPUTS = {0: "unspecified", 1: "left", 2: "right"}
@@ -198,11 +198,11 @@ def _keyed_join(form: str, node: MessageNode, context: DecodeContext) -> Relatio
             "FIELD_CONFLICT", node.at("left_keys"), field="left_keys and right_keys", other="keys"
         )
     if not (keys or old):
-        context.missing(node, "keys")
-    return _joined(node, form, kind, condition, context, keys or old)
+        context.report_missing(node, "keys")
+    return _decode_join(node, form, kind, condition, context, keys or old)
 
 
-def _joined(
+def _decode_join(
     node: MessageNode,
     form: str,
     kind: str,
@@ -230,7 +230,7 @@ def _comparison_key(node: MessageNode, context: DecodeContext) -> ComparisonKey:
     type_ = node.message("comparison")
     kind = type_.which("inner_type") if type_ is not None else None
     if type_ is None or kind is None:
-        context.missing(
+        context.report_missing(
             node if type_ is None else type_, "comparison" if type_ is None else "inner_type"
         )
         return ComparisonKey(left, right, "invalid", None, node.path)
@@ -249,7 +249,7 @@ def _removed_keys(node: MessageNode, context: DecodeContext) -> tuple[Comparison
     )
     if not (left or right):
         return ()
-    context.removed(node, "left_keys" if left else "right_keys", "0.98")
+    context.report_removed(node, "left_keys" if left else "right_keys", "0.98")
     if len(left) != len(right):
         context.report("JOIN_KEYS_COUNT", node.path, left=len(left), right=len(right))
     pairs = zip(left, right, strict=False)
@@ -289,7 +289,7 @@ def _amount(node: MessageNode, name: str, context: DecodeContext) -> Expression 
     """Return the offset or count of a fetch; an integer of the removed form as a literal."""
     if not node.has(name):
         return optional(node, f"{name}_expr", context)
-    context.removed(node, name, "0.98")
+    context.report_removed(node, name, "0.98")
     return Literal(I64.as_nullable(False), node.number(name), node.at(name))
 
 
@@ -314,10 +314,10 @@ def _read(node: MessageNode, context: DecodeContext) -> Relation:
     kind = node.which("read_type")
     if kind in ("iceberg_table", "extension_table"):
         node.refuse()
-        return _refused(node, kind, f"read ({kind})", context)
+        return _refuse(node, kind, f"read ({kind})", context)
     body = node.message(kind) if kind else None
     if body is None:
-        context.missing(node, "read_type")
+        context.report_missing(node, "read_type")
         node.refuse()
         return Unsupported("read", node.path)
     names, types, fields = _schema(node, context)
@@ -354,7 +354,7 @@ def _schema(node: MessageNode, context: DecodeContext) -> _Schema:
     """Return names and types of the columns, and the names of the fields inside each column."""
     schema = node.message("base_schema")
     if schema is None:
-        context.missing(node, "base_schema")
+        context.report_missing(node, "base_schema")
         return (), (), ()
     struct = schema.message("struct")
     types: tuple[Type, ...] = ()
@@ -386,7 +386,7 @@ def _rows(body: MessageNode, context: DecodeContext) -> tuple[tuple[Expression, 
     """Return the rows of a virtual table, from field ``expressions`` or the older ``values``."""
     new, old = body.messages("expressions"), body.messages("values")
     if old:
-        context.removed(body, "values", "0.97")
+        context.report_removed(body, "values", "0.97")
     if new and old and not _same_rows(new, old):
         context.report("FIELD_CONFLICT", body.at("values"), field="values", other="expressions")
     of_new = tuple(expressions(row, "fields", context) for row in new)
@@ -434,7 +434,7 @@ _READERS: dict[str, Callable[[MessageNode, DecodeContext], Relation]] = {
     "set": _set,
     "aggregate": _aggregate,
     "join": _join,
-    "cross": lambda node, context: _joined(node, "cross", "inner", None, context),
+    "cross": lambda node, context: _decode_join(node, "cross", "inner", None, context),
     "hash_join": partial(_keyed_join, "hash_join"),
     "merge_join": partial(_keyed_join, "merge_join"),
     "nested_loop_join": _nested_loop_join,

@@ -43,13 +43,13 @@ def read_type(node: MessageNode, context: DecodeContext) -> Type:
     """Return the type of a ``Type`` message; unsupported ones are ``user_defined`` with a name."""
     kind = node.which("kind")
     if kind == "user_defined_type_reference":
-        context.removed(node, kind, "0.97")
+        context.report_removed(node, kind, "0.97")
         return _extension_type(node, kind, True, context)
     body = node.message(kind) if kind else None
     if kind is None or body is None:
-        context.missing(node, "kind")
+        context.report_missing(node, "kind")
         return BROKEN
-    levels = node.nesting()
+    levels = node.count_nesting()
     if levels >= MAX_NESTING:
         body.refuse()
         if levels == MAX_NESTING:
@@ -57,7 +57,7 @@ def read_type(node: MessageNode, context: DecodeContext) -> Type:
             context.report("VALUE_INVALID", node.path, field="type", reason=reason)
         return Type("user_defined", name="too deep")
     if kind in REMOVED_TIMES:
-        context.removed(node, kind, "0.88")
+        context.report_removed(node, kind, "0.88")
     if kind in ("alias", "func", "unbound"):
         body.refuse()
         return Type("user_defined", name=kind)
@@ -74,7 +74,7 @@ def type_of(kind: str, body: MessageNode, context: DecodeContext) -> Type:
     elif kind in REMOVED_TIMES:
         type_ = Type(REMOVED_TIMES[kind], nullable, (_MICROSECONDS,))
     elif kind in _PARAMETERS:
-        type_ = _parametrised(kind, body, nullable, context)
+        type_ = _decode_parameters(kind, body, nullable, context)
     else:
         type_ = Type(kind, nullable)
     return with_variation(type_, kind, body, context)
@@ -95,12 +95,14 @@ def _children(kind: str, body: MessageNode, context: DecodeContext) -> tuple[Typ
     for name in _NESTED[kind]:
         child = body.message(name)
         if child is None:
-            context.missing(body, name)
+            context.report_missing(body, name)
         children.append(child.result if child is not None else BROKEN)
     return tuple(children)
 
 
-def _parametrised(kind: str, body: MessageNode, nullable: bool, context: DecodeContext) -> Type:
+def _decode_parameters(
+    kind: str, body: MessageNode, nullable: bool, context: DecodeContext
+) -> Type:
     word, fields = _PARAMETERS[kind]
     params = tuple(body.number(name) for name in fields)
     if kind == "interval_day" and not body.has("precision"):

@@ -61,7 +61,7 @@ def ordered_units(
     units: dict[Key, Unit] = {}
     for index, entry in enumerate(entries):
         if not entry.has("root") and not entry.has("rel"):
-            context.missing(entry, "root")
+            context.report_missing(entry, "root")
         _add_entry(units, index, entry)
     for unit in units.values():
         _find_references(unit, units, context)

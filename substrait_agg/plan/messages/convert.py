@@ -135,7 +135,7 @@ def _upgrade_uris(plan: MessageNode) -> None:
         anchors[anchor] = anchor if names.get(anchor, name) == name else max(names) + 1
         if anchors[anchor] not in names:
             names[anchors[anchor]] = name
-            urn = _made(plan, "extension_urns", "extensions.SimpleExtensionURN")
+            urn = _make(plan, "extension_urns", "extensions.SimpleExtensionURN")
             urn.values |= {"extension_urn_anchor": anchors[anchor], "urn": name}
             urns.append(urn)
     for extension in plan.values.get("extensions", []):
@@ -216,7 +216,7 @@ def _upgrade_arguments(call: MessageNode) -> None:
     """Replace plain arguments by values, and enumerations among them by their names."""
     arguments = call.values.setdefault("arguments", [])
     for old in call.values.pop("args", []):
-        argument = _made(call, "arguments", "FunctionArgument")
+        argument = _make(call, "arguments", "FunctionArgument")
         enum = old.values.get("enum")
         if enum is None:
             argument.values["value"] = old
@@ -238,7 +238,7 @@ def _upgrade_type(type_: MessageNode) -> None:
     for old, new in _OLD_TYPES.items():
         old_time = type_.values.pop(old, None)
         if old_time is not None:
-            upgraded = _made(type_, new, f"Type.{_PRECISE[old]}")
+            upgraded = _make(type_, new, f"Type.{_PRECISE[old]}")
             upgraded.values = {**old_time.values, "precision": _MICROSECONDS}
             type_.values[new] = upgraded
 
@@ -248,7 +248,7 @@ def _upgrade_literal(literal: MessageNode) -> None:
         value = literal.values.pop(old, None)
         if value is not None:
             kind = "PrecisionTime" if old == "time" else "PrecisionTimestamp"
-            upgraded = _made(literal, new, f"Expression.Literal.{kind}")
+            upgraded = _make(literal, new, f"Expression.Literal.{kind}")
             upgraded.values = {"precision": _MICROSECONDS, "value": value}
             literal.values[new] = upgraded
 
@@ -271,10 +271,10 @@ def _upgrade_rows(table: MessageNode) -> None:
     """Replace rows of literals by rows of expressions."""
     rows = table.values.setdefault("expressions", [])
     for old in table.values.pop("values", []):
-        row = _made(table, "expressions", "Expression.Nested.Struct")
+        row = _make(table, "expressions", "Expression.Nested.Struct")
         row.values["fields"] = []
         for value in old.values.get("fields", []):
-            expression = _made(row, "fields", "Expression")
+            expression = _make(row, "fields", "Expression")
             expression.values["literal"] = value
             row.values["fields"].append(expression)
         rows.append(row)
@@ -286,20 +286,20 @@ def _upgrade_keys(join: MessageNode) -> None:
     right = join.values.pop("right_keys", [])
     keys = join.values.setdefault("keys", [])
     for pair in zip(left, right, strict=False):
-        key = _made(join, "keys", "ComparisonJoinKey")
-        comparison = _made(key, "comparison", "ComparisonJoinKey.ComparisonType")
+        key = _make(join, "keys", "ComparisonJoinKey")
+        comparison = _make(key, "comparison", "ComparisonJoinKey.ComparisonType")
         comparison.values["simple"] = 1  # SIMPLE_COMPARISON_TYPE_EQ
         key.values |= {"left": pair[0], "right": pair[1], "comparison": comparison}
         keys.append(key)
 
 
-def _made(parent: MessageNode, step: str, name: str) -> MessageNode:
+def _make(parent: MessageNode, step: str, name: str) -> MessageNode:
     return MessageNode(schema().messages[name], parent, step)
 
 
 def _literal(parent: MessageNode, step: str, values: dict[str, Any]) -> MessageNode:
-    expression = _made(parent, step, "Expression")
-    literal = _made(expression, "literal", "Expression.Literal")
+    expression = _make(parent, step, "Expression")
+    literal = _make(expression, "literal", "Expression.Literal")
     literal.values = values
     expression.values["literal"] = literal
     return expression
@@ -336,10 +336,10 @@ def _fill(message: Any, root: MessageNode) -> None:
     waiting = [(message, root)]
     while waiting:
         target, node = waiting.pop()
-        waiting.extend(_filled(target, node))
+        waiting.extend(_fill_scalars(target, node))
 
 
-def _filled(target: Any, node: MessageNode) -> Iterator[tuple[Any, MessageNode]]:
+def _fill_scalars(target: Any, node: MessageNode) -> Iterator[tuple[Any, MessageNode]]:
     """Copy the scalars of a node; yield the messages in it with their targets."""
     for name, value in node.values.items():
         field = node.shape.by_json_name[name]

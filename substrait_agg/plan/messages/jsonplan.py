@@ -73,7 +73,7 @@ def read_json(text: str, report: Report) -> MessageNode:
         for key, value in members.items():
             item = node.shape.by_json_name.get(key)
             if item is not None:
-                listed = _listed(node, item, value, minor)
+                listed = _to_list(node, item, value, minor)
                 _read_field(node, item, listed, pending, report)
                 if _is_removed(item, value, version) and value not in removed:
                     removed.add(value)
@@ -119,7 +119,7 @@ def _report_removed(
     )  # fmt: skip
 
 
-def _listed(node: MessageNode, item: Field, value: Any, minor: int) -> Any:
+def _to_list(node: MessageNode, item: Field, value: Any, minor: int) -> Any:
     """Return the value, as a list if the field was not repeated when the plan was written."""
     until = SINGLE_BEFORE.get((node.shape.name, item.name), 0)
     return [value] if isinstance(value, dict) and minor < until else value

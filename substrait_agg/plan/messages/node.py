@@ -143,7 +143,7 @@ class MessageNode:
             item.opened = True
         return list(values)
 
-    def nesting(self) -> int:
+    def count_nesting(self) -> int:
         """Return the number of enclosing messages of the same kind.
 
         Counts above `MAX_NESTING` are not exact.
@@ -164,7 +164,7 @@ class MessageNode:
         self.taken.update(self.values)
         self.opened = True
 
-    def left(self) -> Iterator[str]:
+    def list_unread(self) -> Iterator[str]:
         """Return the names of unread fields with a value, in the order they were written."""
         return (name for name in self.values if name not in self.taken)
 

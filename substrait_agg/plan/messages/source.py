@@ -73,13 +73,13 @@ def json_text(content: bytes) -> str | None:
         (codecs.BOM_UTF16_BE, "utf-16"),
     ):
         if content.startswith(mark):
-            return _decoded(content, encoding)
+            return _decode(content, encoding)
     if _JSON.match(content) or (content[:1] in (b"{", b"[", b"/") and _TEXT.match(content)):
-        return _decoded(content, "utf-8")
+        return _decode(content, "utf-8")
     return None
 
 
-def _decoded(content: bytes, encoding: str) -> str:
+def _decode(content: bytes, encoding: str) -> str:
     try:
         return content.decode(encoding)
     except UnicodeDecodeError as problem:

@@ -111,7 +111,7 @@ def _fields(
             _report_unknown(node, number, item, report)
             yield None, None
         elif packed and _WIRE_TYPES.get(item.kind, _VARINT) != _LENGTH:
-            for single in _packed(data, item, *value):
+            for single in _unpack(data, item, *value):
                 yield item, single
         else:
             yield item, _convert(data, item, value, node, report)
@@ -171,7 +171,7 @@ def _skip_group(data: bytes, at: int, end: int) -> int:
     return at
 
 
-def _packed(data: bytes, item: Field, start: int, end: int) -> Iterator[Any]:
+def _unpack(data: bytes, item: Field, start: int, end: int) -> Iterator[Any]:
     """Yield the values of a packed repeated number."""
     width = {"float": 4, "double": 8}.get(item.kind)
     at = start

@@ -19,13 +19,13 @@ from substrait_agg.explanation.text import (
     bytes_text,
     groups_text,
     key_text,
-    named,
     no_keys,
     port_text,
     readings_text,
     rounding_text,
     size_text,
     stored_extras_text,
+    with_name,
 )
 from substrait_agg.explanation.tree import (
     ExplainedAccumulator,
@@ -40,7 +40,7 @@ from substrait_agg.explanation.tree import (
     RunStep,
 )
 from substrait_agg.report.html.page import asset, escape, page, size
-from substrait_agg.report.tree.tree import counted
+from substrait_agg.report.tree.tree import count_noun
 
 _Item = TypeVar("_Item")
 Row = tuple[str, ...]
@@ -78,7 +78,7 @@ class PageLimits:
         left = len(items) - self.rows
         return f'<p class="quiet">… and {left:,} more</p>' if left > 0 else ""
 
-    def joined(self, items: Sequence[str]) -> str:
+    def join(self, items: Sequence[str]) -> str:
         """Return names separated by commas, cut after the limit."""
         left = len(items) - self.rows
         shown = ", ".join(self.code(i) for i in self.some(items))
@@ -162,7 +162,7 @@ def source_name(branch: ExplainedInput) -> str:
     if branch.kind == "table":
         return f"{port}{'static ' if branch.static else ''}table {branch.table}"
     if branch.kind == "rows":
-        return f"{port}{counted(branch.rows or 0, 'row')} in the plan"
+        return f"{port}{count_noun(branch.rows or 0, 'row')} in the plan"
     return f"{port}operator {branch.operator}"
 
 
@@ -170,7 +170,7 @@ def source(branch: ExplainedInput, limits: PageLimits) -> str:
     """Return an input with its steps, and the schema after each."""
     return (
         f'<div class="origin"><p><b>{limits.text(source_name(branch))}</b></p>'
-        + section(counted(len(branch.columns), "column"), schema(branch.columns, limits))
+        + section(count_noun(len(branch.columns), "column"), schema(branch.columns, limits))
         + f'<ol class="steps">{"".join(_steps(branch.steps, limits))}</ol>'
         + limits.more(branch.steps)
         + "</div>"
@@ -180,12 +180,12 @@ def source(branch: ExplainedInput, limits: PageLimits) -> str:
 def _steps(steps: Sequence[ExplainedStep], limits: PageLimits) -> Iterator[str]:
     for step in limits.some(steps):
         after = section(
-            f"{counted(len(step.columns), 'column')} after it", schema(step.columns, limits)
+            f"{count_noun(len(step.columns), 'column')} after it", schema(step.columns, limits)
         )
         if step.kind == "filter":
             said = limits.code(step.expressions[0])
         else:
-            said = limits.joined(step.expressions)
+            said = limits.join(step.expressions)
         yield f'<li><span class="chip spark">{step.kind}</span> {said}{after}</li>'
 
 
@@ -249,7 +249,7 @@ def _body(plan: ExplainedPlan, title: str, limits: PageLimits, room: int) -> tup
         shown += 1
     missing = len(plan.operators) - shown
     if missing:
-        parts.append(f'<p class="card">… and {counted(missing, "more operator")}</p>')
+        parts.append(f'<p class="card">… and {count_noun(missing, "more operator")}</p>')
     parts.append("</main>")
     return "".join(parts), not missing
 
@@ -257,7 +257,7 @@ def _body(plan: ExplainedPlan, title: str, limits: PageLimits, room: int) -> tup
 def _header(plan: ExplainedPlan, title: str) -> str:
     return (
         f"<header><h1>{escape(title)}</h1>"
-        f"<p>{counted(len(plan.operators), 'operator')}, plan <code>{escape(plan.plan[:12])}</code></p></header>"
+        f"<p>{count_noun(len(plan.operators), 'operator')}, plan <code>{escape(plan.plan[:12])}</code></p></header>"
     )
 
 
@@ -273,7 +273,7 @@ def _map(plan: ExplainedPlan, limits: PageLimits) -> str:
     near, far = rows[:_OPEN_PATHS], rows[_OPEN_PATHS:]
     more = f'<ul class="flow">{"".join(far)}</ul>{limits.more(paths)}'
     folded = (
-        section(f"{counted(len(paths) - len(near), 'more path')}", more)
+        section(f"{count_noun(len(paths) - len(near), 'more path')}", more)
         if len(paths) > len(near)
         else ""
     )
@@ -338,11 +338,11 @@ def _view_columns(view: ExplainedView, limits: PageLimits) -> str:
 
 def _order(view: ExplainedView, limits: PageLimits) -> str:
     keys = [f"{key.name} {key.direction}, nulls {key.nulls}" for key in view.order]
-    return f"<p>in the order of {limits.joined(keys)}</p>" if keys else ""
+    return f"<p>in the order of {limits.join(keys)}</p>" if keys else ""
 
 
 def _operator(operator: ExplainedOperator, limits: PageLimits, *, opened: bool) -> str:
-    output = f"Output: {counted(len(operator.output), 'column')}"
+    output = f"Output: {count_noun(len(operator.output), 'column')}"
     parts = (
         f'<section class="card op" id="op{operator.id}">',
         f"<h2>Operator {operator.id}: {operator.kind}</h2>",
@@ -361,9 +361,9 @@ def _operator(operator: ExplainedOperator, limits: PageLimits, *, opened: bool) 
 
 
 def _facts(operator: ExplainedOperator, limits: PageLimits) -> Iterator[tuple[str, str]]:
-    yield "keys", limits.joined(tuple(map(key_text, operator.keys))) or no_keys(operator)
+    yield "keys", limits.join(tuple(map(key_text, operator.keys))) or no_keys(operator)
     sets = "".join(
-        f"<li>{limits.joined(s.keys) or 'none (one group, which is always in the view)'}</li>"
+        f"<li>{limits.join(s.keys) or 'none (one group, which is always in the view)'}</li>"
         for s in limits.some(operator.sets)
     )
     yield (
@@ -376,7 +376,7 @@ def _facts(operator: ExplainedOperator, limits: PageLimits) -> Iterator[tuple[st
         yield "bytes per group", limits.text(size_text(state.group_bytes, state.varies))
     if operator.row_multiple > 1:
         yield "input rows", f"times {operator.row_multiple}, once per grouping set or window"
-    yield "rounded", limits.joined(tuple(map(rounding_text, operator.rounded)))
+    yield "rounded", limits.join(tuple(map(rounding_text, operator.rounded)))
     written = [i.rows for i in operator.inputs if i.rows is not None]
     yield "rows in the plan", f"{sum(written):,}" if written else ""
     if operator.early_retraction != "carry":
@@ -391,7 +391,7 @@ def _measures(operator: ExplainedOperator, limits: PageLimits) -> str:
 
 
 def _measure(measure: ExplainedMeasure, limits: PageLimits) -> Iterator[str]:
-    yield f"{measure.ordinal}. {limits.code(named(measure.call, measure.name))}"
+    yield f"{measure.ordinal}. {limits.code(with_name(measure.call, measure.name))}"
     yield limits.code(measure.type)
     yield f'<span class="badge info">{escape(measure.state)}</span>'
     yield limits.text(readings_text(measure))
@@ -401,10 +401,10 @@ def _measure(measure: ExplainedMeasure, limits: PageLimits) -> Iterator[str]:
 
 def _state_title(operator: ExplainedOperator) -> str:
     state = operator.state
-    trees = counted(len(state.trees), "tree")
+    trees = count_noun(len(state.trees), "tree")
     if not state.group_bytes:
         return f"State: {trees}"
-    return f"State: {counted(len(accumulators(state)), 'accumulator')}, {trees}"
+    return f"State: {count_noun(len(accumulators(state)), 'accumulator')}, {trees}"
 
 
 def _state(operator: ExplainedOperator, limits: PageLimits) -> str:
@@ -428,7 +428,7 @@ def _accumulator(accumulator: ExplainedAccumulator, limits: PageLimits) -> Itera
     yield f"<code>{accumulator.name}</code>"
     yield limits.text(accumulator.what)
     yield bytes_text(accumulator)
-    yield limits.joined(tuple(map(str, accumulator.measures)))
+    yield limits.join(tuple(map(str, accumulator.measures)))
 
 
 def _tree(tree: ExplainedTree, limits: PageLimits) -> Iterator[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from substrait_agg.problem_kinds import KINDS, LEVELS, Level
 from substrait_agg.problems import Problem
 from substrait_agg.report.html.page import escape, size
-from substrait_agg.report.tree.constants import clipped
+from substrait_agg.report.tree.constants import clip
 
 SIGNS = {"error": "✖", "warning": "▲", "info": "●"}
 """A sign for each level, so that the level does not depend on colour alone."""
@@ -53,7 +53,7 @@ def line(problem: Problem, name: str) -> str:
     return (
         f'<li class="line {problem.level}" id="l{name}" data-level="{problem.level}" data-code="{escape(problem.code)}">'
         f'<a href="#p{name}">{badge(problem.level)} <b>{shown_code(problem.code)}</b> '
-        f"<span>{escape(clipped(problem.message, MAX_MESSAGE))}</span></a>"
+        f"<span>{escape(clip(problem.message, MAX_MESSAGE))}</span></a>"
         f'<code class="path">{shown_path(problem.path)}</code></li>'
     )
 
@@ -67,12 +67,12 @@ def box(problem: Problem, name: str, *, why: ReasonPlacement, at: str = "") -> s
         why: how the reason is shown.
         at: path below the node, if the problem is not about the node itself.
     """
-    advice = clipped(problem.help, MAX_MESSAGE)
+    advice = clip(problem.help, MAX_MESSAGE)
     place = f'<p class="quiet">at <code>{shown_path(at)}</code></p>' if at else ""
     return (
         f'<div class="problem {problem.level}" id="p{name}" data-level="{problem.level}" data-code="{escape(problem.code)}">'
         f"<p>{badge(problem.level)} <b>{shown_code(problem.code)}</b></p>"
-        f"<p>{escape(clipped(problem.message, MAX_MESSAGE))}</p>{place}"
+        f"<p>{escape(clip(problem.message, MAX_MESSAGE))}</p>{place}"
         f"{f'<p><b>Help:</b> {escape(advice)}</p>' if advice else ''}{why.html(problem.code)}"
         f'<p class="path"><code>{shown_path(problem.path)}</code></p>'
         f'<p><a class="back" href="#l{name}">back to the list</a></p></div>'

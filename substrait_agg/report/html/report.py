@@ -18,7 +18,7 @@ from substrait_agg.report.html.page import asset, escape, page, size
 from substrait_agg.report.html.problems import ReasonPlacement, badges, box, line, reasons
 from substrait_agg.report.html.tree import TreePage
 from substrait_agg.report.places.plan_problems import PlanProblems
-from substrait_agg.report.tree.constants import clipped
+from substrait_agg.report.tree.constants import clip
 
 MAX_PAGE = 300_000
 """Upper bound of the size of a page, in bytes."""
@@ -52,13 +52,13 @@ def reports_html(
     """
     room = float(_ROOM)
     while True:
-        document = _made(reports, failures, int(room))
+        document = _make(reports, failures, int(room))
         if size(document) < MAX_PAGE:
             return document
         room *= _SMALLER
 
 
-def _made(reports: Sequence[PlanProblems], failures: Sequence[SubstraitAggError], room: int) -> str:
+def _make(reports: Sequence[PlanProblems], failures: Sequence[SubstraitAggError], room: int) -> str:
     script = asset("html.js")
     title = _title(reports, len(failures))
     room -= size(page(title, "", script))
@@ -109,7 +109,7 @@ def _failures(failures: Sequence[SubstraitAggError]) -> str:
     if not failures:
         return ""
     lines = "".join(
-        f"<li>{escape(clipped(failure.path, _MAX_NAME))}: {escape(clipped(failure.message, _MAX_NAME))}</li>"
+        f"<li>{escape(clip(failure.path, _MAX_NAME))}: {escape(clip(failure.message, _MAX_NAME))}</li>"
         for failure in failures[:_MAX_FAILURES]
     )
     left = len(failures) - _MAX_FAILURES
@@ -121,7 +121,7 @@ def _failures(failures: Sequence[SubstraitAggError]) -> str:
 
 
 def _name(report: PlanProblems) -> str:
-    return clipped(report.plan, _MAX_NAME) or "plan"
+    return clip(report.plan, _MAX_NAME) or "plan"
 
 
 def _verdict(ok: bool) -> str:
@@ -209,7 +209,7 @@ def _worst(reports: Sequence[PlanProblems], number: int) -> list[int]:
 def _section(at: int, report: PlanProblems, why: ReasonPlacement, room: int) -> str:
     root = read_message(report.content)
     room -= _FRAME + 2 * size(escape(_name(report)))
-    selected = _chosen(report.problems, at, why, int(room * _PROBLEMS_SHARE))
+    selected = _choose(report.problems, at, why, int(room * _PROBLEMS_SHARE))
     lines = "".join(line(report.problems[i], f"{at}-{i}") for i in selected)
     if root is None:
         tree = _unread(report, selected, at, why)
@@ -232,7 +232,7 @@ def _section(at: int, report: PlanProblems, why: ReasonPlacement, room: int) -> 
     )
 
 
-def _chosen(problems: Sequence[Problem], at: int, why: ReasonPlacement, room: int) -> list[int]:
+def _choose(problems: Sequence[Problem], at: int, why: ReasonPlacement, room: int) -> list[int]:
     """Return the indexes of the worst problems that fit into `room` bytes, ascending."""
     order = sorted(range(len(problems)), key=lambda i: LEVELS.index(problems[i].level))
     shown = []

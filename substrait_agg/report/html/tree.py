@@ -237,7 +237,7 @@ class TreePage:
             ):
                 yield piece
                 continue
-            yield self._opening(piece)
+            yield self._open_tag(piece)
             if not piece.branch.count and not piece.row_boxes:
                 yield "</div></li>"
                 continue
@@ -246,7 +246,7 @@ class TreePage:
             stack.append("</ul></details></li>")
             stack.extend(reversed(list(self._inside(piece))))
 
-    def _opening(self, item: _Item) -> str:
+    def _open_tag(self, item: _Item) -> str:
         marks = "".join(
             f' <span class="inside badge {level}">{SIGNS[level]} {item.counts[level]:,} '
             f"{level}{'s' if item.counts[level] != 1 else ''}</span>"

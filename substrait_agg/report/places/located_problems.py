@@ -127,14 +127,14 @@ def _lines(node: MessageNode, names: Mapping[int, str], width: int, focus: Step)
         focus_is_written = focus_is_written or bool(name)
         value = node.values.get(item.name)
         if value is None and name:
-            yield _marked(_step(name, index), "(not written)")
+            yield _mark(_step(name, index), "(not written)")
         elif item.repeated and value is not None:
             yield from _items(item, value, names, width, index if name else None)
         elif value is not None:
             text = _value(node, item, value, names, width - len(item.name) - 4)
-            yield _marked(item.name, text) if name else Line(f"  {item.name}: {text}")
+            yield _mark(item.name, text) if name else Line(f"  {item.name}: {text}")
     if focus[0] and not focus_is_written:
-        yield _marked(cut(printable(focus[0]), width // 2), "(no field of this message)")
+        yield _mark(cut(printable(focus[0]), width // 2), "(no field of this message)")
 
 
 def _items(
@@ -154,7 +154,7 @@ def _items(
         text = short_text(item, values[0], names, width) if len(values) == 1 else ""
         text = text or ", ".join(scalar(item, value, full=True) for value in values[:width])
         text = cut(f"[{text}]", width - len(item.name) - 4)
-        yield Line(f"  {item.name}: {text}") if focus is None else _marked(item.name, text)
+        yield Line(f"  {item.name}: {text}") if focus is None else _mark(item.name, text)
         return
     middle = min(max(focus or 0, 0), len(values))
     start, end = max(0, middle - _AROUND), min(len(values), middle + _AROUND + 1)
@@ -165,13 +165,13 @@ def _items(
         text = short_text(item, values[at], names, width - len(step) - 4)
         if focus is not None and at == middle:
             # A problem about the list is marked at its first item.
-            yield _marked(step, text, len(item.name) if focus < 0 else len(step))
+            yield _mark(step, text, len(item.name) if focus < 0 else len(step))
         else:
             yield Line(f"  {step}: {text}")
     if end < len(values):
         yield Line(f"  {item.name}[{end}]{ELIDED}[{len(values) - 1}]")
     if focus is not None and focus >= len(values):
-        yield _marked(_step(item.name, focus), "(not written)")
+        yield _mark(_step(item.name, focus), "(not written)")
 
 
 def _value(node: MessageNode, item: Field, value: Any, names: Mapping[int, str], room: int) -> str:
@@ -183,7 +183,7 @@ def _value(node: MessageNode, item: Field, value: Any, names: Mapping[int, str],
     return cut(text, room)
 
 
-def _marked(step: str, text: str, length: int = 0) -> Line:
+def _mark(step: str, text: str, length: int = 0) -> Line:
     return Line(f"  {step}: {text}", True, 2, 2 + (length or len(step)))
 
 

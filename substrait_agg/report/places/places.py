@@ -256,7 +256,7 @@ class _Walk:
         self.at = match.end()
         key = match.group()[1:-1]
         if "\\" in key:
-            key = _unescaped(match.group())
+            key = _unescape(match.group())
         item = shape.by_json_name.get(key) if shape is not None else None
         return item, item.name if item is not None else key[:80]
 
@@ -303,7 +303,7 @@ class _Walk:
             at = match.end() if match else at
 
 
-def _unescaped(quoted: str) -> str:
+def _unescape(quoted: str) -> str:
     try:
         return str(json.loads(quoted, strict=False))
     except json.JSONDecodeError:

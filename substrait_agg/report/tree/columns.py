@@ -68,7 +68,7 @@ class Columns:
                 continue
             pending.pop()
             if id(item) not in self._known:
-                self._known[id(item)] = () if body is None else self._emitted(body)
+                self._known[id(item)] = () if body is None else self._emit(body)
         return self._known[id(relation)]
 
     def _row(self, body: MessageNode) -> Names:
@@ -83,8 +83,8 @@ class Columns:
         rows = [self.output(side) for side in sides]
         return rows[0] if len(rows) == 1 else tuple(n for row in rows for n in row)[:MAX_COLUMNS]
 
-    def _emitted(self, body: MessageNode) -> Names:
-        names = self._made(body)
+    def _emit(self, body: MessageNode) -> Names:
+        names = self._list_columns(body)
         common = body.values.get("common")
         emit = common.values.get("emit") if common is not None else None
         if emit is None:
@@ -92,26 +92,26 @@ class Columns:
         mapping = emit.values.get("output_mapping", ())[:MAX_COLUMNS]
         return tuple(names[at] if 0 <= at < len(names) else "" for at in mapping)
 
-    def _made(self, body: MessageNode) -> Names:
+    def _list_columns(self, body: MessageNode) -> Names:
         """Return the columns of a relation before its output mapping; empty for unknown kinds."""
         kind = body.shape.name
         if kind == "AggregateRel":
-            return self._aggregated(body)
+            return self._aggregate(body)
         row = self._row(body)
         if kind == "ReadRel":
-            return _masked(body, row)
+            return _mask(body, row)
         if kind in _JOINS:
-            return self._joined(body, row)
+            return self._join(body, row)
         if kind in _ADDED:
             added = body.values.get(_ADDED[kind], ())
-            return row + tuple(map(self._named, added[: max(0, MAX_COLUMNS - len(row))]))
+            return row + tuple(map(self._name_item, added[: max(0, MAX_COLUMNS - len(row))]))
         return row if kind in _SAME_ROW else ()
 
-    def _named(self, item: MessageNode) -> str:
+    def _name_item(self, item: MessageNode) -> str:
         self._left -= 1
         return self.name_of(item) if self._left >= 0 else ""
 
-    def _joined(self, body: MessageNode, row: Names) -> Names:
+    def _join(self, body: MessageNode, row: Names) -> Names:
         """Return the columns of a join: semi and anti joins give one side, mark joins add a column."""
         kind = enum_name(body, "type")
         if kind.endswith(("_SEMI", "_ANTI")):
@@ -119,14 +119,14 @@ class Columns:
             return self.output(side) if side is not None else ()
         return (*row, "") if kind.endswith("_MARK") else row
 
-    def _aggregated(self, body: MessageNode) -> Names:
-        measures = tuple(map(self._named, body.values.get("measures", ())[:MAX_COLUMNS]))
+    def _aggregate(self, body: MessageNode) -> Names:
+        measures = tuple(map(self._name_item, body.values.get("measures", ())[:MAX_COLUMNS]))
         keys = body.values.get("grouping_expressions", ())
         if keys:
-            return (*map(self._named, keys[:MAX_COLUMNS]), *measures)
+            return (*map(self._name_item, keys[:MAX_COLUMNS]), *measures)
         # The older form: each grouping has its own expressions, and equal ones are one column.
         inline = [
-            self._named(key)
+            self._name_item(key)
             for grouping in body.values.get("groupings", ())[:MAX_COLUMNS]
             for key in grouping.values.get("grouping_expressions", ())[:MAX_COLUMNS]
         ]
@@ -139,7 +139,7 @@ def enum_name(node: MessageNode, field: str) -> str:
     return enum_names(node.shape.by_json_name[field].type).get(node.values.get(field, 0), "")
 
 
-def _masked(read: MessageNode, row: Names) -> Names:
+def _mask(read: MessageNode, row: Names) -> Names:
     """Return the columns of a table that a read keeps."""
     projection = read.values.get("projection")
     select = projection.values.get("select") if projection is not None else None

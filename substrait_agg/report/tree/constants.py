@@ -60,12 +60,12 @@ def literal_text(node: MessageNode, levels: int = LEVELS) -> str:
     return _LITERALS[kind](value) if kind in _LITERALS else f"{kind} {_plain(value)}"
 
 
-def quoted(text: str, limit: int = MAX_TEXT) -> str:
+def quote(text: str, limit: int = MAX_TEXT) -> str:
     """Return a string in single quotes, cut if it is long."""
-    return f"'{clipped(text, limit)}'"
+    return f"'{clip(text, limit)}'"
 
 
-def clipped(text: str, limit: int) -> str:
+def clip(text: str, limit: int) -> str:
     """Return a text of about `limit` characters; a cut one says how many are missing."""
     if len(text) <= limit + 20:
         return text
@@ -92,7 +92,7 @@ def _plain(value: Any) -> str:
         return f"({inside})"
     if isinstance(value, bytes):
         return hexadecimal(value)
-    return quoted(value) if isinstance(value, str) else str(value)
+    return quote(value) if isinstance(value, str) else str(value)
 
 
 def _date(value: int) -> str:
@@ -117,9 +117,9 @@ def _months(value: MessageNode) -> str:
 _LITERALS: Mapping[str, Callable[[Any], str]] = {
     "boolean": lambda value: "TRUE" if value else "FALSE",
     **dict.fromkeys(("i8", "i16", "i32", "i64", "fp32", "fp64"), str),
-    **dict.fromkeys(("string", "fixed_char"), quoted),
+    **dict.fromkeys(("string", "fixed_char"), quote),
     **dict.fromkeys(("binary", "fixed_binary"), hexadecimal),
-    "var_char": lambda value: quoted(value.values.get("value", "")),
+    "var_char": lambda value: quote(value.values.get("value", "")),
     "date": _date,
     "decimal": _decimal,
     "interval_year_to_month": _months,

@@ -9,7 +9,7 @@ from substrait_agg.bind.show import INFIX, POSTFIX
 from substrait_agg.plan.messages.node import MessageNode
 from substrait_agg.plan.messages.schema import enum_names
 from substrait_agg.report.tree.columns import Columns, Names, body_of
-from substrait_agg.report.tree.constants import clipped, literal_text, type_text
+from substrait_agg.report.tree.constants import clip, literal_text, type_text
 
 MAX_PIECES = 48
 """Nested expressions that a text shows; further ones are an ellipsis."""
@@ -36,7 +36,7 @@ class Speech:
 
     def say(self, node: MessageNode) -> str:
         """Return an ``Expression``, ``AggregateFunction``, ``Measure`` or ``SortField`` message as text."""
-        return clipped(_Saying(self, self.columns.visible_columns(node)).any(node), MAX_LENGTH)
+        return clip(_Saying(self, self.columns.visible_columns(node)).any(node), MAX_LENGTH)
 
     def column_name(self, node: MessageNode) -> str:
         """Return a column name for an expression or measure; empty if it would be too long."""
@@ -46,7 +46,7 @@ class Speech:
     def function(self, anchor: int) -> str:
         """Return the name of a function without its signature; its anchor if it is not declared."""
         name = self.functions.get(anchor, "").partition(":")[0]
-        return clipped(name, MAX_NAME) or f"function {anchor}"
+        return clip(name, MAX_NAME) or f"function {anchor}"
 
 
 class _Saying:
@@ -103,7 +103,7 @@ class _Saying:
     def argument(self, node: MessageNode) -> str:
         """Return a ``FunctionArgument`` as text: its expression, type or enum value."""
         if "enum" in node.values:
-            return clipped(node.values["enum"], MAX_NAME)
+            return clip(node.values["enum"], MAX_NAME)
         return self.any(node.values.get("value") or node.values.get("type"))
 
     def call(self, node: MessageNode) -> str:
@@ -159,7 +159,7 @@ class _Saying:
             return f"row{path}"
         name = self.names[at] if 0 <= at < len(self.names) else ""
         rest = path.partition("]")[2]
-        return f"{clipped(name, MAX_NAME) or f'#{at}'}{rest}"
+        return f"{clip(name, MAX_NAME) or f'#{at}'}{rest}"
 
     def _steps(self, segment: MessageNode | None) -> tuple[str, int | None]:
         """Return the steps of a reference as text, and the ordinal of the first if it is a field."""
@@ -200,7 +200,7 @@ class _Saying:
         value = self.inside(node.values.get("value"))
         return f"{value} IN ({self.all(node.values.get('options', []))})"
 
-    def nested(self, node: MessageNode) -> str:
+    def write_nested(self, node: MessageNode) -> str:
         """Return a ``Nested`` message as text: a list, struct or map of expressions."""
         kind = next((k for k in ("struct", "list", "map") if k in node.values), None)
         if kind is None:
@@ -222,10 +222,8 @@ _SAYINGS: Mapping[str, Callable[[_Saying, MessageNode], str]] = {
     "Expression.IfThen": _Saying.conditional,
     "Expression.SwitchExpression": _Saying.conditional,
     "Expression.SingularOrList": _Saying.in_list,
-    "Expression.Nested": _Saying.nested,
-    "Expression.Enum": lambda _, node: clipped(
-        node.values.get("specified", "unspecified"), MAX_NAME
-    ),
+    "Expression.Nested": _Saying.write_nested,
+    "Expression.Enum": lambda _, node: clip(node.values.get("specified", "unspecified"), MAX_NAME),
     "FunctionArgument": _Saying.argument,
     "AggregateFunction": _Saying.aggregate,
     "AggregateRel.Measure": _Saying.measure,

@@ -109,7 +109,7 @@ class _Writer:
         self.words.add("{")
         for at, (item, value) in enumerate(fields):
             self.words.add(", " if at else "")
-            self._named(item, value)
+            self._write_named(item, value)
         self.words.add("}")
 
     def _chain(self, item: Field, value: Any) -> None:
@@ -117,9 +117,9 @@ class _Writer:
         if not item.repeated and (item.type in _SHORT or item.name == "value"):
             self.value(item, value)
         else:
-            self._named(item, value)
+            self._write_named(item, value)
 
-    def _named(self, item: Field, value: Any) -> None:
+    def _write_named(self, item: Field, value: Any) -> None:
         self.words.add(item.name)
         self.words.add(" " if item.kind == MESSAGE and not item.repeated else ": ")
         self._any(item, value)

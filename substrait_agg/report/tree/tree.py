@@ -13,7 +13,7 @@ from typing import Any
 from substrait_agg.plan.messages.node import MessageNode
 from substrait_agg.plan.messages.schema import ENUM, MESSAGE, Field
 from substrait_agg.report.tree.columns import body_of, enum_name, inputs_of
-from substrait_agg.report.tree.constants import clipped, hexadecimal, quoted, type_text
+from substrait_agg.report.tree.constants import clip, hexadecimal, quote, type_text
 from substrait_agg.report.tree.expressions import MAX_NAME, Speech, enum_text
 
 _SHOWN = 6
@@ -29,10 +29,10 @@ def title(node: MessageNode, speech: Speech) -> str:
     return ""
 
 
-def counted(number: int, word: str) -> str:
+def count_noun(number: int, word: str) -> str:
     """Return a number with its noun in the right form.
 
-    >>> counted(2, "key"), counted(1, "key")
+    >>> count_noun(2, "key"), count_noun(1, "key")
     ('2 keys', '1 key')
     """
     return f"{number:,} {word}{'' if number == 1 else 's'}"
@@ -40,7 +40,7 @@ def counted(number: int, word: str) -> str:
 
 def names_text(names: list[str]) -> str:
     """Return names separated by commas, and how many are left out."""
-    shown = ", ".join(clipped(name, MAX_NAME) for name in names[:_SHOWN])
+    shown = ", ".join(clip(name, MAX_NAME) for name in names[:_SHOWN])
     more = len(names) - _SHOWN
     return f"{shown}, … {more:,} more" if more > 0 else shown
 
@@ -54,7 +54,7 @@ def _version(node: MessageNode, speech: Speech) -> str:
     numbers = ".".join(
         str(node.values.get(f"{part}_number", 0)) for part in ("major", "minor", "patch")
     )
-    producer = clipped(node.values.get("producer", ""), MAX_NAME)
+    producer = clip(node.values.get("producer", ""), MAX_NAME)
     return f"Substrait {numbers}" + (f" by {producer}" if producer else "")
 
 
@@ -67,14 +67,14 @@ def _read(node: MessageNode, speech: Speech) -> str:
     filtered = ", filtered" if "filter" in node.values else ""
     table = node.values.get("named_table")
     if table is not None:
-        return f"read {'.'.join(clipped(n, MAX_NAME) for n in table.values.get('names', ())[:_SHOWN])}{filtered}"
+        return f"read {'.'.join(clip(n, MAX_NAME) for n in table.values.get('names', ())[:_SHOWN])}{filtered}"
     rows = node.values.get("virtual_table")
     if rows is not None:
         number = len(rows.values.get("expressions") or rows.values.get("values", ()))
-        return f"read {counted(number, 'constant row')}{filtered}"
+        return f"read {count_noun(number, 'constant row')}{filtered}"
     files = node.values.get("local_files")
     if files is not None:
-        return f"read {counted(len(files.values.get('items', ())), 'file')}{filtered}"
+        return f"read {count_noun(len(files.values.get('items', ())), 'file')}{filtered}"
     return f"read{filtered}"
 
 
@@ -84,7 +84,7 @@ def _filter(node: MessageNode, speech: Speech) -> str:
 
 
 def _project(node: MessageNode, speech: Speech) -> str:
-    return f"project: {counted(len(node.values.get('expressions', ())), 'expression')}"
+    return f"project: {count_noun(len(node.values.get('expressions', ())), 'expression')}"
 
 
 def _aggregate(node: MessageNode, speech: Speech) -> str:
@@ -92,14 +92,14 @@ def _aggregate(node: MessageNode, speech: Speech) -> str:
     keys = len(node.values.get("grouping_expressions", ()))
     if not keys and groupings:
         keys = max(len(g.values.get("grouping_expressions", ())) for g in groupings)
-    parts = [counted(keys, "key")] if keys else ["no keys"]
-    parts.append(counted(len(node.values.get("measures", ())), "measure"))
+    parts = [count_noun(keys, "key")] if keys else ["no keys"]
+    parts.append(count_noun(len(node.values.get("measures", ())), "measure"))
     if len(groupings) > 1:
-        parts.append(counted(len(groupings), "grouping set"))
+        parts.append(count_noun(len(groupings), "grouping set"))
     return f"aggregate: {', '.join(parts)}"
 
 
-def _grouping(node: MessageNode, speech: Speech) -> str:
+def _describe_grouping(node: MessageNode, speech: Speech) -> str:
     own = node.values.get("grouping_expressions", [])
     shared = node.parent.values.get("grouping_expressions", []) if node.parent is not None else []
     referred = node.values.get("expression_references", [])
@@ -148,7 +148,7 @@ def _words(node: MessageNode, field: str, prefix: str) -> str:
 
 
 def _set(node: MessageNode, speech: Speech) -> str:
-    return f"{_words(node, 'op', 'SET_OP_')} of {counted(len(inputs_of(node)), 'input')}"
+    return f"{_words(node, 'op', 'SET_OP_')} of {count_noun(len(inputs_of(node)), 'input')}"
 
 
 def _relation(node: MessageNode, speech: Speech) -> str:
@@ -157,35 +157,33 @@ def _relation(node: MessageNode, speech: Speech) -> str:
 
 
 def _option(node: MessageNode, speech: Speech) -> str:
-    preferences = " or ".join(
-        clipped(p, MAX_NAME) for p in node.values.get("preference", ())[:_SHOWN]
-    )
-    return f"{clipped(node.values.get('name', ''), MAX_NAME)}: {preferences or 'no preference'}"
+    preferences = " or ".join(clip(p, MAX_NAME) for p in node.values.get("preference", ())[:_SHOWN])
+    return f"{clip(node.values.get('name', ''), MAX_NAME)}: {preferences or 'no preference'}"
 
 
 def _function(node: MessageNode, speech: Speech) -> str:
-    name = clipped(node.values.get("name", ""), MAX_NAME)
+    name = clip(node.values.get("name", ""), MAX_NAME)
     return f"function {node.values.get('function_anchor', 0)} is {name or 'nameless'}"
 
 
 def _type_declaration(node: MessageNode, speech: Speech) -> str:
-    name = clipped(node.values.get("name", ""), MAX_NAME)
+    name = clip(node.values.get("name", ""), MAX_NAME)
     return f"type {node.values.get('type_anchor', 0)} is {name or 'nameless'}"
 
 
 def _urn(node: MessageNode, speech: Speech) -> str:
-    return clipped(node.values.get("urn", node.values.get("uri", "")), 2 * MAX_NAME)
+    return clip(node.values.get("urn", node.values.get("uri", "")), 2 * MAX_NAME)
 
 
 def _emit(node: MessageNode, speech: Speech) -> str:
-    return f"gives {counted(len(node.values.get('output_mapping', ())), 'column')}"
+    return f"gives {count_noun(len(node.values.get('output_mapping', ())), 'column')}"
 
 
 def _table(node: MessageNode, speech: Speech) -> str:
-    return "table " + ".".join(quoted(n, MAX_NAME) for n in node.values.get("names", ())[:_SHOWN])
+    return "table " + ".".join(quote(n, MAX_NAME) for n in node.values.get("names", ())[:_SHOWN])
 
 
-def _said(node: MessageNode, speech: Speech) -> str:
+def _say(node: MessageNode, speech: Speech) -> str:
     return speech.say(node)
 
 
@@ -199,7 +197,7 @@ _TITLES: Mapping[str, _Title] = {
     "FilterRel": _filter,
     "ProjectRel": _project,
     "AggregateRel": _aggregate,
-    "AggregateRel.Grouping": _grouping,
+    "AggregateRel.Grouping": _describe_grouping,
     "SortRel": _sort,
     "FetchRel": _fetch,
     "SetRel": _set,
@@ -209,11 +207,11 @@ _TITLES: Mapping[str, _Title] = {
             "Expression", "Expression.Literal", "Expression.FieldReference", "FunctionArgument", "AggregateFunction",
             "AggregateRel.Measure", "SortField", "ConsistentPartitionWindowRel.WindowRelFunction",
         ),
-        _said,
+        _say,
     ),
     "Type": lambda node, _: type_text(node),
-    "NamedStruct": lambda node, speech: counted(len(node.values.get("names", ())), "column name"),
-    "Type.Struct": lambda node, speech: counted(len(node.values.get("types", ())), "field type"),
+    "NamedStruct": lambda node, speech: count_noun(len(node.values.get("names", ())), "column name"),
+    "Type.Struct": lambda node, speech: count_noun(len(node.values.get("types", ())), "field type"),
     "FunctionOption": _option,
     "extensions.SimpleExtensionDeclaration.ExtensionFunction": _function,
     "extensions.SimpleExtensionDeclaration.ExtensionType": _type_declaration,
@@ -354,15 +352,15 @@ def row_text(node: MessageNode, item: Field, speech: Speech) -> str:
     if item.kind == MESSAGE:
         return "present, with nothing in it"
     if not item.repeated:
-        return _scalar(item, value) + _meaning(item, value, speech)
+        return _scalar(item, value) + _describe_meaning(item, value, speech)
     shown = ", ".join(_scalar(item, each) for each in value[:MAX_MEMBERS])
     more = len(value) - MAX_MEMBERS
-    return clipped(f"[{shown}{f', … {more:,} more' if more > 0 else ''}]", 10 * MAX_VALUE)
+    return clip(f"[{shown}{f', … {more:,} more' if more > 0 else ''}]", 10 * MAX_VALUE)
 
 
-def _meaning(item: Field, value: Any, speech: Speech) -> str:
+def _describe_meaning(item: Field, value: Any, speech: Speech) -> str:
     if item.name.endswith("function_reference") and value in speech.functions:
-        return f" ({clipped(speech.functions[value], MAX_VALUE)})"
+        return f" ({clip(speech.functions[value], MAX_VALUE)})"
     return ""
 
 
@@ -373,7 +371,7 @@ def _scalar(item: Field, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, bytes):
         return hexadecimal(value, MAX_VALUE // 2)
-    return quoted(value, MAX_VALUE) if isinstance(value, str) else str(value)
+    return quote(value, MAX_VALUE) if isinstance(value, str) else str(value)
 
 
 def _innermost(message: MessageNode) -> MessageNode:

@@ -73,19 +73,19 @@ def first_limits(target: float, total: float, bounds: Sequence[float]) -> BatchL
         total: the limit of the first batch.
         bounds: the limit that the user has set for each source; infinite without one.
     """
-    return BatchLimits(target, total, _bounded(total, bounds, bounds), tuple(bounds))
+    return BatchLimits(target, total, _bound(total, bounds, bounds), tuple(bounds))
 
 
 def limits_after(limits: BatchLimits, load: BatchLoad) -> BatchLimits:
     """Return the limits of the next batch."""
     total = _total_after(limits, load)
     wants = tuple(map(_demand, load.taken, limits.sources))
-    return replace(limits, total=total, sources=_bounded(total, wants, limits.bounds))
+    return replace(limits, total=total, sources=_bound(total, wants, limits.bounds))
 
 
-def _bounded(total: float, wants: Sequence[float], bounds: Sequence[float]) -> tuple[float, ...]:
+def _bound(total: float, wants: Sequence[float], bounds: Sequence[float]) -> tuple[float, ...]:
     """Return the limits of the sources, none above its bound."""
-    shares = shared(total, tuple(map(min, wants, bounds)))
+    shares = divide(total, tuple(map(min, wants, bounds)))
     return tuple(map(min, shares, bounds))
 
 
@@ -112,14 +112,14 @@ def _demand(size: float, limit: float) -> float:
     return math.inf if _is_full(size, limit) else 2 * size
 
 
-def shared(total: float, wants: Sequence[float]) -> tuple[float, ...]:
+def divide(total: float, wants: Sequence[float]) -> tuple[float, ...]:
     """Divide a total among sources: max-min fair, and the rest in equal parts.
 
     A source gets its demand, or an equal part of what the others do not use.
 
-    >>> shared(90.0, [10.0, float("inf"), float("inf")])
+    >>> divide(90.0, [10.0, float("inf"), float("inf")])
     (10.0, 40.0, 40.0)
-    >>> shared(90.0, [10.0, 20.0])
+    >>> divide(90.0, [10.0, 20.0])
     (40.0, 50.0)
     """
     shares, left = [0.0] * len(wants), total

@@ -51,17 +51,19 @@ class ChangeFlow:
             message = f"the key {missing[0]} is no column of the table that the flow fills"
             help = "add it to the columns; a key is a column of the events"
             raise NotMaintained([Refusal("expression", message, help)])
-        rest = [_named(name) for name in names if name.lower() not in keys]
+        rest = [_to_column(name) for name in names if name.lower() not in keys]
         if not rest and self.deletes is None:
-            return events.where(self.sequence.isNotNull()).select(*map(_named, names)).distinct()
+            return (
+                events.where(self.sequence.isNotNull()).select(*map(_to_column, names)).distinct()
+            )
         deleted = F.lit(False) if self.deletes is None else F.coalesce(self.deletes, F.lit(False))
         event = F.struct(
             deleted.alias("deleted"), *([F.struct(*rest).alias("event")] if rest else [])
         )
         newest = F.max_by(event, self.sequence).alias(_NEWEST)
-        groups = events.groupBy(*(_named(n) for n in names if n.lower() in keys)).agg(newest)
+        groups = events.groupBy(*(_to_column(n) for n in names if n.lower() in keys)).agg(newest)
         return groups.where(~F.col(f"{_NEWEST}.deleted")).select(
-            *(_named(n) if n.lower() in keys else _event_column(n) for n in names)
+            *(_to_column(n) if n.lower() in keys else _event_column(n) for n in names)
         )
 
     def _kept_names(self, events: DataFrame) -> list[str]:
@@ -79,7 +81,7 @@ def change_flow_of(parsed: Any, spark: SparkSession) -> ChangeFlow:
     def columns(expressions: Any) -> list[Column]:
         return [ClassicColumn(column(expressions.apply(i))) for i in range(expressions.size())]
 
-    def listed(names: Any) -> list[Column]:
+    def to_columns(names: Any) -> list[Column]:
         return columns(names.get()) if names.isDefined() else []
 
     deletes = columns(parsed.deleteCondition().toList())
@@ -87,18 +89,18 @@ def change_flow_of(parsed: Any, spark: SparkSession) -> ChangeFlow:
         columns(parsed.keys()),
         ClassicColumn(column(parsed.sequenceByExpr())),
         deletes[0] if deletes else None,
-        listed(parsed.includeColumns()),
-        listed(parsed.excludeColumns()),
+        to_columns(parsed.includeColumns()),
+        to_columns(parsed.excludeColumns()),
     )
 
 
-def _named(name: str) -> Column:
-    return F.col(_quoted(name))
+def _to_column(name: str) -> Column:
+    return F.col(_quote(name))
 
 
 def _event_column(name: str) -> Column:
-    return F.col(f"{_NEWEST}.event.{_quoted(name)}").alias(name)
+    return F.col(f"{_NEWEST}.event.{_quote(name)}").alias(name)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return f"`{name.replace('`', '``')}`"

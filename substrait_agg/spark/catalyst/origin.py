@@ -22,7 +22,7 @@ class SqlOrigin:
     statement: Statement
     places: Mapping[str, tuple[int, int]]
 
-    def located(self, problem: Problem) -> Problem:
+    def locate(self, problem: Problem) -> Problem:
         """Return a problem with a place in the SQL text, if one is known.
 
         The path is then that place, and the path in the plan is at the end of the message.

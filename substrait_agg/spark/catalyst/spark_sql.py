@@ -44,11 +44,11 @@ def spark_expression(call: Call, arguments: Sequence[SparkColumn]) -> SparkColum
         spark._jsparkSession, text, ListConverter().convert(types, client)
     )
     if expression is None:
-        raise _refused(text, "this release of Spark does not read it")
+        raise _refuse(text, "this release of Spark does not read it")
     tree = tree_of(helper.json(expression))
     planned = dict(call.options).get(SPARK_VERSION, release_of(spark))
     if planned != release_of(spark):
-        raise _refused(text, f"Spark {planned} planned it, and this is Spark {release_of(spark)}")
+        raise _refuse(text, f"Spark {planned} planned it, and this is Spark {release_of(spark)}")
     _check(text, tree, call)
     columns = ListConverter().convert([argument._jc for argument in arguments], client)
     return SparkColumn(helper.column(expression, columns))
@@ -57,15 +57,15 @@ def spark_expression(call: Call, arguments: Sequence[SparkColumn]) -> SparkColum
 def _check(text: str, tree: SparkTree, call: Call) -> None:
     refusals = check_tree(tree)
     if refusals:
-        raise _refused(text, refusals[0].message)
+        raise _refuse(text, refusals[0].message)
     if any(node.kind in _OF_ROWS for node in tree.walk()):
-        raise _refused(text, "it reads more than one row")
+        raise _refuse(text, "it reads more than one row")
     declared = type_of(to_spark(call.type).jsonValue()).without_nulls()
     if type_of(tree.type).without_nulls() != declared:
-        raise _refused(text, f"its type is {tree.type}, and the plan declares {call.type}")
+        raise _refuse(text, f"its type is {tree.type}, and the plan declares {call.type}")
 
 
-def _refused(text: str, reason: str) -> UsageError:
+def _refuse(text: str, reason: str) -> UsageError:
     shown = text if len(text) <= 200 else text[:200] + "..."
     return UsageError(
         "SPARK_EXPRESSION_REFUSED",

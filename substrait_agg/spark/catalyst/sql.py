@@ -75,20 +75,20 @@ class SparkSqlPlanner:
 
     def columns(self, statement: Statement) -> pa.Schema:
         """Return the columns that a CREATE TABLE statement declares."""
-        parsed = self._parse(statement, statement.padded(statement.text, statement.start))
+        parsed = self._parse(statement, statement.pad(statement.text, statement.start))
         declared = new_helper(self._spark).declared(parsed)
         if declared is None:
             message, help = (
                 "this statement declares no columns",
                 "write CREATE TABLE name (column type, ...)",
             )
-            raise statement.refused("SQL_STATEMENTS", message, help)
+            raise statement.refuse("SQL_STATEMENTS", message, help)
         columns: StructType = StructType.fromJson(json.loads(declared))
         return plannable(to_arrow_schema(columns, timezone="UTC"))
 
     def plan(self, statement: Statement, tables: Mapping[str, pa.Schema]) -> Plan:
         """Return the plan of a query, or of the query of CREATE VIEW."""
-        text = statement.padded(statement.query, statement.query_start)
+        text = statement.pad(statement.query, statement.query_start)
         schemas, names = self._jvm.java.util.HashMap(), self._jvm.java.util.HashMap()
         for name, schema in tables.items():
             schemas.put(name.lower(), java_type(self._jvm, schema))
@@ -107,7 +107,7 @@ class SparkSqlPlanner:
         except PySparkException as error:
             raise self._error(error, statement, text, tables) from error
         except NotMaintained as error:
-            raise _refused(error.refusals, statement) from error
+            raise _refuse(error.refusals, statement) from error
         return Plan(
             statement.file, json.dumps(planned.message), SqlOrigin(statement, planned.places)
         )
@@ -189,7 +189,7 @@ def message_of(error: PySparkException) -> str:
     return " ".join(text.split()).rstrip(".")
 
 
-def _refused(refusals: Sequence[Refusal], statement: Statement) -> SqlRefused:
+def _refuse(refusals: Sequence[Refusal], statement: Statement) -> SqlRefused:
     """Return the error for all parts of a query that cannot be maintained, in the order of the text."""
     distinct = sorted(dict.fromkeys((r.start, r.stop, r.what, r.message, r.help) for r in refusals))
     first, *others = distinct

@@ -96,14 +96,14 @@ def _content(changes: str | None) -> tuple[Content, int | None]:
     if changes == "rows":
         return "rows as changes", None
     # The changes after version -1 are those of version 0 and later.
-    return "changes", None if changes == "all" else _parsed("changes", changes, -1)
+    return "changes", None if changes == "all" else _parse("changes", changes, -1)
 
 
 def _number(options: Mapping[str, str], name: str, least: int) -> int | None:
-    return _parsed(name, options[name], least) if name in options else None
+    return _parse(name, options[name], least) if name in options else None
 
 
-def _parsed(name: str, text: str, least: int) -> int:
+def _parse(name: str, text: str, least: int) -> int:
     try:
         number = int(text)
     except ValueError:

@@ -38,7 +38,7 @@ HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
 
 @contextmanager
-def reported() -> Iterator[None]:
+def report_errors() -> Iterator[None]:
     """Have Spark report an error as ``error[CODE]: message`` and its help, without a traceback.
 
     Spark shows the class and the text of an exception. A worker that reports one ends, so the
@@ -95,7 +95,7 @@ class RowsPartition(InputPartition):
         order = [place[i] for i in self.columns]
         try:
             for batch in self.scan.select(read).batches():
-                whole = _inserted(batch, self.scan.version) if self.inserted else batch
+                whole = _to_insert(batch, self.scan.version) if self.inserted else batch
                 yield whole.select(order)
         except StateRefused:
             # A concurrent run may have swept the version in the meantime.
@@ -105,7 +105,7 @@ class RowsPartition(InputPartition):
             raise
 
 
-def _inserted(batch: pa.RecordBatch, version: int) -> pa.RecordBatch:
+def _to_insert(batch: pa.RecordBatch, version: int) -> pa.RecordBatch:
     rows = batch.num_rows
     added = [pa.array(np.full(rows, version)), pa.array(np.full(rows, 1))]
     schema = pa.schema([*batch.schema, *INSERTED])
@@ -142,7 +142,7 @@ def read_partition(partition: InputPartition, schema: StructType) -> Iterator[pa
     if not isinstance(partition, RowsPartition | ChangesPartition):
         return
     target = to_arrow_schema(schema, timezone="UTC")
-    with reported():
+    with report_errors():
         for batch in partition.batches():
             columns = [_cast(c, f.type) for c, f in zip(batch.columns, target, strict=True)]
             yield from slices(pa.RecordBatch.from_arrays(columns, schema=target))

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from substrait_agg.spark.data_source.options import ReadOptions
-from substrait_agg.spark.data_source.partitions import read_partition, reported
+from substrait_agg.spark.data_source.partitions import read_partition, report_errors
 
 
 class ViewReader(DataSourceReader):
@@ -26,7 +26,7 @@ class ViewReader(DataSourceReader):
         """Return partitions by ranges of hashes, or of change files."""
         from substrait_agg.spark.data_source.planning import partitions
 
-        with reported():
+        with report_errors():
             return partitions(self._options, self._schema)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

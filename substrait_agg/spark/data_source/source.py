@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from substrait_agg.errors import UsageError
 from substrait_agg.spark.data_source.options import ReadOptions
-from substrait_agg.spark.data_source.partitions import reported
+from substrait_agg.spark.data_source.partitions import report_errors
 from substrait_agg.spark.data_source.reader import ViewReader
 from substrait_agg.spark.data_source.working_folder import absolute
 
@@ -25,7 +25,7 @@ class DefaultSource(DataSource):
         super().__init__(options)
         # A later call in another process must not resolve a relative path in another folder.
         for name in [name for name in options if name.lower() == "path" and options[name]]:
-            with reported():
+            with report_errors():
                 self.options[name] = absolute(options[name])
 
     @classmethod
@@ -43,17 +43,17 @@ class DefaultSource(DataSource):
         """
         from substrait_agg.spark.data_source.planning import columns_of, spark_schema
 
-        with reported():
+        with report_errors():
             return spark_schema(columns_of(self._options()))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of a version, or of changes."""
-        with reported():
+        with report_errors():
             return ViewReader(self._options(), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return a reader that follows the changes."""
-        with reported():
+        with report_errors():
             try:
                 from substrait_agg.spark.data_source.stream import ViewStreamReader
             except ImportError as error:
@@ -73,11 +73,11 @@ class DefaultSource(DataSource):
         self._refuse_writes()
 
     def _refuse_writes(self) -> NoReturn:
-        with reported():
+        with report_errors():
             raise UsageError(
                 "VIEW_READ_ONLY",
                 "a view cannot be written: its rows are the result of its plan",
                 help="write the rows to a source of the plan, or in another format",
                 path=self.options.get("path", ""),
             )
-        raise AssertionError  # `reported` raises every error again
+        raise AssertionError  # `report_errors` raises every error again

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.spark.data_source.options import ReadOptions
-from substrait_agg.spark.data_source.partitions import read_partition, reported
+from substrait_agg.spark.data_source.partitions import read_partition, report_errors
 
 if TYPE_CHECKING:
     from substrait_agg.commit.view.view import View
@@ -69,13 +69,13 @@ class ViewStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return view_of(self._options)
 
     def _offset(self, version: int) -> Offset:
-        with reported():
+        with report_errors():
             attempt = self._view().attempt(version)
         return {_VERSION: version} if attempt is None else {_VERSION: version, _ATTEMPT: attempt}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Read up to the version that is the newest now."""
-        with reported():
+        with report_errors():
             self._last = self._view().version
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -85,7 +85,7 @@ class ViewStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
         """Return the newest version, or the last one within a limit."""
-        with reported():
+        with report_errors():
             view = self._view()
             newest = view.version if self._last is None else self._last
             if not start:
@@ -125,7 +125,7 @@ class ViewStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         from substrait_agg.spark.data_source.planning import changes_partitions, rows_partitions
 
-        with reported():
+        with report_errors():
             view, until = self._view(), end[_VERSION]
             if not start and self._options.content == "rows as changes":
                 return rows_partitions(self._options, view, until, self._schema)

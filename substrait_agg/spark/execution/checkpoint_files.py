@@ -18,7 +18,7 @@ from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.execution.task_runner import BatchFunction
 from substrait_agg.spark.sources.connected import given_schema
-from substrait_agg.spark.sources.files import escaped
+from substrait_agg.spark.sources.files import escape
 from substrait_agg.spark.types.schema import column_name, to_spark
 
 PIECE_ROWS = 1 << 16
@@ -100,7 +100,7 @@ def read_parquet(
     remote = [str(path) for path in paths if isinstance(path, Remote)]
     if not remote:
         reader = spark.read if infers else spark.read.schema(schema)
-        return reader.parquet(*(escaped(str(path)) for path in paths))
+        return reader.parquet(*(escape(str(path)) for path in paths))
     count = min(len(remote), spark.sparkContext.defaultParallelism)
     names = spark.createDataFrame([(path,) for path in remote], "path string").repartition(count)
     return names.mapInArrow(_reader(to_arrow_schema(schema, timezone="UTC")), schema)

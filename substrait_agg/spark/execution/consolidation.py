@@ -47,7 +47,7 @@ def consolidate(
         streams = (bytes(s.as_buffer()) for batch in batches for s in batch.column("rows"))
         return to_line(consolidate_partition(work, partition, partitions, streams))
 
-    done = run_on_partitions(_exchanged(spark, work, partitions), add_up)
+    done = run_on_partitions(_exchange(spark, work, partitions), add_up)
     return Consolidated.combine([from_line(Consolidated, result) for result in done])
 
 
@@ -65,7 +65,7 @@ def consolidate_here(work: Consolidation) -> Consolidated | None:
         raise batch_failed(error) from error
 
 
-def _exchanged(spark: SparkSession, work: Consolidation, partitions: int) -> DataFrame:
+def _exchange(spark: SparkSession, work: Consolidation, partitions: int) -> DataFrame:
     """Return the changes as Arrow streams, each in its partition."""
 
     def cut(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

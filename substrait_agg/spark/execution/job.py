@@ -72,7 +72,7 @@ class OperatorJob:
         """Return one plan for all hashes."""
         return self._task(*ALL_HASHES, 0, raw=raw)
 
-    def finished(self, results: Sequence[TaskResult]) -> JobResult:
+    def finish(self, results: Sequence[TaskResult]) -> JobResult:
         """Return the result of the job from the results of its tasks."""
         ranges = [(r.low, r.high) for r in results if r.low <= r.high]
         state = OperatorState.union([*(r.state for r in results), self.state.outside(ranges)])

@@ -46,7 +46,7 @@ class JoinWatch:
         return None if now is None or not rows else JoinProgress(now[0], now[1].name, rows)
 
     @contextmanager
-    def watched(self, job: OperatorJob) -> Iterator[OperatorJob]:
+    def watch(self, job: OperatorJob) -> Iterator[OperatorJob]:
         """Watch an operator during a block, which runs the job that this yields."""
         if not isinstance(job.node, Join):
             yield job
@@ -55,7 +55,7 @@ class JoinWatch:
             rows = JoinRows(name_of(job.node), self._most, file.name)
             self._now = (job.node.id, rows)
             try:
-                with self._reported():
+                with self._report_progress():
                     yield replace(job, join_rows=rows)
             finally:
                 self._now = None
@@ -70,7 +70,7 @@ class JoinWatch:
             job.join_rows.check(sum(file.rows for task in result.tasks for file in task.changes))
 
     @contextmanager
-    def _reported(self) -> Iterator[None]:
+    def _report_progress(self) -> Iterator[None]:
         """Report during a block. An error of the report fails the block, as after a version."""
         if self._report is None:
             yield

@@ -87,7 +87,7 @@ def run_job(
     done = {result.low for result in results}
     left = tuple(t for t in tasks if t.low not in done and acts_alone(t))
     results += _without_rows(spark, left, driver)
-    return job.finished(results), next_strategy(job.spec, results, strategy)
+    return job.finish(results), next_strategy(job.spec, results, strategy)
 
 
 def takes_rows(
@@ -145,7 +145,7 @@ def run_rows(
     if batches is None or not driver.takes_matches(job, batches):
         return None
     results = [run_here(job.whole_task(raw=True), batches, keep)]
-    return job.finished(results), next_strategy(job.spec, results, strategy)
+    return job.finish(results), next_strategy(job.spec, results, strategy)
 
 
 def _with_rows(

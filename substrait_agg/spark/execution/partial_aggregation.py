@@ -35,10 +35,10 @@ from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightK
 from substrait_agg.operator.common.names import END, LARGE, POSITION, ROWS, TIME, WEIGHT
 from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.operator.numeric.delta import HALVES, MINUS_BIN, NAN_BIN, PART_POWER, PLUS_BIN
-from substrait_agg.required import required
+from substrait_agg.required import require
 from substrait_agg.spark.types.cached_transform import RecordedTransform
 from substrait_agg.spark.types.decimals import Params, negative
-from substrait_agg.spark.types.keys import normalised, restored_keys, with_normalised_keys
+from substrait_agg.spark.types.keys import normalise, restored_keys, with_normalised_keys
 
 _SMALLEST, _LARGEST = 2.0**-32, 2.0**32  # magnitudes of bin 0
 _DECIMAL_PARTS = 3
@@ -106,10 +106,10 @@ def _contributions(
     names += [name for name in (TIME, LARGE) if name in frame.columns]
     columns = [F.col(name) for name in names]
     if spec.weight != "append_only":
-        columns += _named("w", weight_limbs(kind), kind)
+        columns += _to_columns("w", weight_limbs(kind), kind)
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.kind != "decimal" and accumulator.tree is None:
-            columns += _named(f"a{i}", _coefficient_columns(i, accumulator, kind), kind)
+            columns += _to_columns(f"a{i}", _coefficient_columns(i, accumulator, kind), kind)
     # A frame without columns loses its rows: count(*) alone reads nothing.
     return frame.select(*(columns or [F.lit(True).alias("x")]))
 
@@ -164,19 +164,19 @@ def partial_sums(
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.kind != "decimal":
             continue
-        argument = required(accumulator.argument)
+        argument = require(accumulator.argument)
         params = decimals[argument]
         if params is not None:
             sums += _decimal_sums(i, argument, params, spec.weight, summing)
-    grouped = frame.grouped((*keys, *bins), *sums)
+    grouped = frame.group((*keys, *bins), *sums)
     if twice:
         grouped, keys = _summed_again(_with_sets(grouped, spec), spec, bins), _keys(spec)
         types[keys[-1]] = grouped.schema[keys[-1]].dataType
     if not keys:
         zero = F.lit(0).cast("int")
         return grouped.coalesce(1).withColumns({MURMUR: zero, OTHER: zero})
-    result = _hashed(grouped, keys)
-    return restored_keys(_exchanged(result, partitions) if summing.place else result, types)
+    result = _hash_keys(grouped, keys)
+    return restored_keys(_exchange(result, partitions) if summing.place else result, types)
 
 
 def _summed_again(
@@ -194,7 +194,7 @@ def _summed_again(
         elif name.startswith(ends):
             combine = F.min
         sums.append(combine(name).alias(name))
-    return frame.grouped((*keys, *bins), *sums)
+    return frame.group((*keys, *bins), *sums)
 
 
 def raw_rows(frame: RecordedTransform, spec: InputSpec, partitions: int) -> RecordedTransform:
@@ -207,7 +207,7 @@ def raw_rows(frame: RecordedTransform, spec: InputSpec, partitions: int) -> Reco
         frame = frame.select(*(F.col(name) for name in frame.columns if name not in left_out))
     if not spec.keys:
         return unplaced_rows(frame, spec, lambda rows: rows.repartition(1))
-    return unplaced_rows(frame, spec, lambda rows: _exchanged(rows, partitions))
+    return unplaced_rows(frame, spec, lambda rows: _exchange(rows, partitions))
 
 
 def unplaced_rows(
@@ -227,7 +227,7 @@ def unplaced_rows(
         zero = F.lit(0).cast("int")
         return exchange(frame).withColumns({MURMUR: zero, OTHER: zero})
     types = {k: frame.schema[k].dataType for k in keys}
-    hashed = _hashed(with_normalised_keys(frame, keys, floats=True), keys)
+    hashed = _hash_keys(with_normalised_keys(frame, keys, floats=True), keys)
     return restored_keys(exchange(hashed), types)
 
 
@@ -239,19 +239,19 @@ def _in_one_form(frame: RecordedTransform, spec: InputSpec) -> RecordedTransform
     read = {f"x{a}" for tree in spec.trees for a in tree.arguments}
     nested = (ArrayType, MapType, StructType)
     changed = {
-        f.name: normalised(F.col(f.name), f.dataType)
+        f.name: normalise(F.col(f.name), f.dataType)
         for f in frame.schema.fields
         if f.name in read and isinstance(f.dataType, nested)
     }
     return frame.withColumns(changed)
 
 
-def _hashed(frame: RecordedTransform, keys: Sequence[str]) -> RecordedTransform:
+def _hash_keys(frame: RecordedTransform, keys: Sequence[str]) -> RecordedTransform:
     other = F.xxhash64(*keys).bitwiseAND(0x7FFFFFFF).cast("int")
     return frame.withColumns({MURMUR: F.hash(*keys), OTHER: other})
 
 
-def _exchanged(frame: RecordedTransform, partitions: int) -> RecordedTransform:
+def _exchange(frame: RecordedTransform, partitions: int) -> RecordedTransform:
     return frame.repartitionById(partitions, F.pmod(F.col(MURMUR), F.lit(partitions)))
 
 
@@ -261,7 +261,7 @@ def _keys(spec: InputSpec) -> list[str]:
 
 def _raw_columns(spec: InputSpec) -> list[str]:
     """Return the columns from which every batch computes decimal sums."""
-    arguments = {required(a.argument) for a in spec.accumulators if a.kind == "decimal"}
+    arguments = {require(a.argument) for a in spec.accumulators if a.kind == "decimal"}
     if not arguments:
         return []
     weights = [] if spec.weight == "append_only" else [WEIGHT]
@@ -332,7 +332,7 @@ def _coefficients(values: Sequence[Column], kind: WeightKind) -> list[Column]:
     return result
 
 
-def _named(prefix: str, columns: Sequence[Column], kind: WeightKind) -> list[Column]:
+def _to_columns(prefix: str, columns: Sequence[Column], kind: WeightKind) -> list[Column]:
     prefix += HALVES if kind == "weighted" else ""
     return [column.alias(f"{prefix}_{j}") for j, column in enumerate(columns)]
 
@@ -366,7 +366,7 @@ def _decimal_sums(
     if kind == "weighted" and not summing.split_weights:
         kind = "changelog"
     if kind != "weighted" and not summing.split_decimals:
-        signed = value if kind == "append_only" else _signed(value, params)
+        signed = value if kind == "append_only" else _sign(value, params)
         return [F.try_sum(signed).alias(f"a{ordinal}"), F.count(signed).alias(f"c{ordinal}")]
     sums: list[Column] = []
     for part in range(_DECIMAL_PARTS):
@@ -377,7 +377,7 @@ def _decimal_sums(
     return sums
 
 
-def _signed(value: Column, params: Params) -> Column:
+def _sign(value: Column, params: Params) -> Column:
     weight = F.col(WEIGHT)
     return F.when(weight > 0, value).when(weight < 0, negative(value, params))
 
@@ -399,7 +399,7 @@ def _with_float_limbs(
         return frame
     value = {i: F.col(f"x{spec.accumulators[i].argument}").cast("double") for i in floats}
     frame = frame.withColumns({f"b{i}": _bin(value[i]) for i in floats})
-    frame = frame.withColumns({f"r{i}": _scaled(value[i], F.col(f"b{i}")) for i in floats})
+    frame = frame.withColumns({f"r{i}": _scale(value[i], F.col(f"b{i}")) for i in floats})
     size = _limb_size(kind)
     at = _float_limbs(kind) - 32 // size
     frame = frame.withColumns(_cut(floats, lambda i, rest: _whole_part(i, rest, at, size)))
@@ -448,7 +448,7 @@ def _bin(value: Column) -> Column:
     )
 
 
-def _scaled(value: Column, bin_: Column) -> Column:
+def _scale(value: Column, bin_: Column) -> Column:
     """Return the value in units of its bin; 1 for values that are not finite, which are counted."""
     half = F.pow(F.lit(2.0), bin_ * -32.0)  # twice, so that neither factor overflows
     return (

@@ -213,7 +213,7 @@ def sample_cardinality(spec: InputSpec, frame: DataFrame, strategy: BatchStrateg
     if decided or not LARGE_BYTES <= strategy.size < _UNKNOWN_BYTES or _is_observed(frame):
         return strategy
     try:
-        drawn, distinct = _drawn(frame, len(spec.keys))
+        drawn, distinct = _draw(frame, len(spec.keys))
     except SPARK_ERRORS as error:
         raise batch_failed(error) from error
     rows = max(drawn, strategy.size // (_CELL_BYTES * row_cells(spec)))
@@ -231,7 +231,7 @@ def _is_observed(frame: DataFrame) -> bool:
     return "CollectMetrics" in str(frame._jdf.queryExecution().analyzed().toString())
 
 
-def _drawn(frame: DataFrame, keys: int) -> tuple[int, int]:
+def _draw(frame: DataFrame, keys: int) -> tuple[int, int]:
     """Return the number of sampled rows and the number of distinct keys among them."""
     names = [f"k{i}" for i in range(keys) if f"k{i}" in frame.columns]
     # One task reads, and stops after the limit.

@@ -56,15 +56,15 @@ def run_on_partitions(
         RunFailed: a task failed, or Spark could not run the tasks.
     """
     try:
-        with nullcontext() if rows is None else _unweighed(frame.sparkSession.conf, rows):
+        with nullcontext() if rows is None else _cut_by_rows(frame.sparkSession.conf, rows):
             answers = frame.mapInArrow(_worker(work), _ANSWER).collect()
     except SPARK_ERRORS as error:
         raise batch_failed(error) from error
-    return [_checked(row.result) for row in answers]
+    return [_check(row.result) for row in answers]
 
 
 @contextmanager
-def _unweighed(conf: RuntimeConfig, rows: int) -> Iterator[None]:
+def _cut_by_rows(conf: RuntimeConfig, rows: int) -> Iterator[None]:
     """Make Spark cut Arrow batches by number of rows alone.
 
     To cut by bytes too, Spark sums the sizes of all columns after every row. This takes longer than
@@ -120,7 +120,7 @@ def _answer(work: Callable[[], str]) -> str:
         return json.dumps({"error": {**fields, "path": error.path}})
 
 
-def _checked(text: str) -> str:
+def _check(text: str) -> str:
     body: dict[str, Any] = json.loads(text)
     if "error" in body:
         error = body["error"]

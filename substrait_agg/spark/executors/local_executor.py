@@ -108,11 +108,11 @@ class LocalExecutor:
         inputs = [*inputs, *(part.prepared for part in branches)]
         tasks = job.tasks(raw=True)
         if not inputs:
-            return job.finished([run_here(task) for task in tasks if acts_alone(task)])
+            return job.finish([run_here(task) for task in tasks if acts_alone(task)])
         whole = pa.concat_tables(inputs, promote_options="default")
-        rows = _hashed(whole, job.spec, self._hashes)
+        rows = _hash_rows(whole, job.spec, self._hashes)
         hashes = sort_hash(*(rows.column(name).to_numpy() for name in (MURMUR, OTHER)))
-        return job.finished([run_here(task, _within(task, rows, hashes)) for task in tasks])
+        return job.finish([run_here(task, _within(task, rows, hashes)) for task in tasks])
 
     def consolidate(self, work: Consolidation, partitions: int) -> Consolidated | None:
         """See `Executor`."""
@@ -159,7 +159,7 @@ def key_hashes(keys: Sequence[pa.Array]) -> Hashes:
     return (mixed >> _HALF).astype(np.uint32).view(np.int32), other
 
 
-def _hashed(rows: pa.Table, spec: InputSpec, hashes: HashFunction) -> pa.Table:
+def _hash_rows(rows: pa.Table, spec: InputSpec, hashes: HashFunction) -> pa.Table:
     """Return the rows of a batch as the exchange would hand them to tasks."""
     rows = rows.combine_chunks()
     if spec.by_arrival:

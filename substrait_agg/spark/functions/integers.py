@@ -25,13 +25,13 @@ def _number(value: int) -> Column:
     return F.lit(str(value)).cast(_HALF)
 
 
-def _signed(half: Column) -> Column:
+def _to_signed(half: Column) -> Column:
     """Convert an unsigned 64-bit number to the bigint of the same bits."""
     wrapped = F.when(half >= _number(2**63), half - _number(2**64)).otherwise(half)
     return wrapped.cast("bigint")
 
 
-def _unsigned(bits: Column) -> Column:
+def _to_unsigned(bits: Column) -> Column:
     """Convert a bigint to the unsigned number of the same bits."""
     wide = bits.cast(_HALF)
     return F.when(bits < 0, wide + _number(2**64)).otherwise(wide).cast(_HALF)
@@ -48,9 +48,9 @@ def _halves(x: Column) -> Column:
         high = ((values["size"] - low) / _number(2**64)).cast("bigint")
         return F.struct(values["minus"], high.alias("high"), low.alias("low"))
 
-    def complemented(values: Column) -> Column:
+    def complement(values: Column) -> Column:
         """Return the halves of a negative number in two's complement."""
-        halves = {"high": values["high"], "low": _signed(values["low"])}
+        halves = {"high": values["high"], "low": _to_signed(values["low"])}
         return F.struct(
             *(
                 F.when(values["minus"], F.bitwise_not(half)).otherwise(half).alias(name)
@@ -59,10 +59,10 @@ def _halves(x: Column) -> Column:
         )
 
     parts = F.struct(minus.alias("minus"), size.alias("size"))
-    return decimals.let(decimals.let(parts, split), complemented)
+    return decimals.let(decimals.let(parts, split), complement)
 
 
-def _joined(high: Column, low: Column) -> Column:
+def _join(high: Column, low: Column) -> Column:
     """Return the decimal(38,0) of two halves; fail if it has more digits."""
 
     def join(values: Column) -> Column:
@@ -72,7 +72,7 @@ def _joined(high: Column, low: Column) -> Column:
             F.when(minus, F.bitwise_not(values[name])).otherwise(values[name])
             for name in ("high", "low")
         )
-        size = (upper.cast(_HALF) * _number(2**64) + _unsigned(lower)).cast(_WHOLE)
+        size = (upper.cast(_HALF) * _number(2**64) + _to_unsigned(lower)).cast(_WHOLE)
         return F.when(minus, (F.lit("-1").cast(_WHOLE) - size).cast(_WHOLE)).otherwise(size)
 
     return decimals.let(F.struct(high.alias("high"), low.alias("low")), join)
@@ -86,7 +86,7 @@ def _bitwise(args: Arguments, *, operate: Operation) -> Column:
 
     def both(values: Column) -> Column:
         x, y = values["x"], values["y"]
-        return _joined(operate(x["high"], y["high"]), operate(x["low"], y["low"]))
+        return _join(operate(x["high"], y["high"]), operate(x["low"], y["low"]))
 
     return decimals.let(F.struct(left.alias("x"), right.alias("y")), both)
 
@@ -111,7 +111,7 @@ def _operands(args: Arguments) -> tuple[Column, Column]:
     return args[0].cast(_OPERAND), args[1].cast(_OPERAND)
 
 
-def _bounded(exact: Column, args: Arguments) -> Column:
+def _bound(exact: Column, args: Arguments) -> Column:
     """Return an exact result bounded to its type by the option OVERFLOW."""
     low, high = integer_range(args.call.type.kind)
     overflow = args.option("OVERFLOW", "ERROR")
@@ -127,19 +127,19 @@ def _bounded(exact: Column, args: Arguments) -> Column:
 
 def _add(args: Arguments) -> Column:
     x, y = _operands(args)
-    return _bounded((x + y).cast(_UNSIGNED_WHOLE), args)
+    return _bound((x + y).cast(_UNSIGNED_WHOLE), args)
 
 
 def _subtract(args: Arguments) -> Column:
     x, y = _operands(args)
-    return _bounded((x - y).cast(_UNSIGNED_WHOLE), args)
+    return _bound((x - y).cast(_UNSIGNED_WHOLE), args)
 
 
 def _multiply(args: Arguments) -> Column:
     x, y = _operands(args)
     # A product of more than 38 digits is out of every range, like the greatest number of 38 digits.
     product = F.coalesce(F.try_multiply(x, y).cast(_UNSIGNED_WHOLE), _unsigned_number(10**38 - 1))
-    return _bounded(F.when(x.isNotNull() & y.isNotNull(), product), args)
+    return _bound(F.when(x.isNotNull() & y.isNotNull(), product), args)
 
 
 def _divide(args: Arguments) -> Column:

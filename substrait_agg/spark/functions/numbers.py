@@ -27,7 +27,7 @@ from substrait_agg.spark.functions.parts import (
     failure,
     plain,
 )
-from substrait_agg.spark.functions.rounding import rounded
+from substrait_agg.spark.functions.rounding import round_digits
 from substrait_agg.spark.types import decimals
 from substrait_agg.spark.types.source_columns import integer_range
 
@@ -222,7 +222,7 @@ def _number(value: int) -> Column:
     return F.lit(str(value)).cast(_INT64)
 
 
-def _bounded(exact: Column, kind: str, overflow: str) -> Column:
+def _bound(exact: Column, kind: str, overflow: str) -> Column:
     """Saturate or wrap an exact decimal(38,0) to the range of `kind`; not for OVERFLOW=ERROR."""
     low, high = integer_range(kind)
     if overflow == "SATURATE":
@@ -236,7 +236,7 @@ def _integer(args: Arguments, operate: Callable[..., Column]) -> Column:
     if overflow == "ERROR":
         return operate(*args.columns)
     exact = operate(*(c.cast(_INT64) for c in args.columns)).cast(_WHOLE)
-    bounded = _bounded(exact, args.call.type.kind, overflow)
+    bounded = _bound(exact, args.call.type.kind, overflow)
     # Spark's least and greatest skip nulls.
     return F.when(exact.isNotNull(), bounded)
 
@@ -261,7 +261,7 @@ def _arithmetic(args: Arguments, *, name: str, operate: Callable[..., Column]) -
     return _integer(args, operate) if _is_integer(args) else operate(*args.columns)
 
 
-def _signed(
+def _to_signed(
     args: Arguments, *, operate: Callable[[Column], Column], exact: Callable[..., Column]
 ) -> Column:
     if _is_decimal(args):
@@ -342,7 +342,7 @@ def _shift(args: Arguments, *, name: str, unsigned: bool = False) -> Column:
     if unsigned:
         value = value.bitwiseAND(F.lit(2**bits - 1))
     shifted = F.call_function(name, value, count).cast(_WHOLE)
-    return _bounded(shifted, args.type(0).kind, "SILENT")
+    return _bound(shifted, args.type(0).kind, "SILENT")
 
 
 def _whole(args: Arguments, *, function: Callable[[Column], Column]) -> Column:
@@ -362,8 +362,8 @@ NUMBERS: dict[str, Builder] = {
     "multiply": partial(_arithmetic, name="multiply", operate=mul),
     "divide": _divide,
     "modulus": _modulus,
-    "negate": partial(_signed, operate=lambda x: -x, exact=decimals.negative),
-    "abs": partial(_signed, operate=F.abs, exact=decimals.absolute),
+    "negate": partial(_to_signed, operate=lambda x: -x, exact=decimals.negative),
+    "abs": partial(_to_signed, operate=F.abs, exact=decimals.absolute),
     "sign": plain(F.signum),
     **REAL,
     "factorial": _factorial,
@@ -372,5 +372,5 @@ NUMBERS: dict[str, Builder] = {
     "shift_right_unsigned": partial(_shift, name="shiftrightunsigned", unsigned=True),
     "ceil": partial(_whole, function=F.ceil),
     "floor": partial(_whole, function=F.floor),
-    "round": rounded,
+    "round": round_digits,
 }

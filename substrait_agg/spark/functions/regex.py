@@ -42,14 +42,14 @@ def pattern(args: Arguments, ordinal: int = 1) -> Column:
     return F.concat(F.lit(f"(?U{flags}){_AT_CHARACTER}(?:"), text, F.lit(")"))
 
 
-def quoted(column: Column) -> Column:
+def quote(column: Column) -> Column:
     """Return a pattern that matches exactly the text."""
     return F.regexp_replace(column, r"([^\p{L}\p{N}\s])", r"\\$1")
 
 
 def any_case(column: Column, *, ascii_only: bool = False) -> Column:
     """Return a pattern that matches the text in any case."""
-    return F.concat(F.lit("(?i:" if ascii_only else "(?iu:"), quoted(column), F.lit(")"))
+    return F.concat(F.lit("(?i:" if ascii_only else "(?iu:"), quote(column), F.lit(")"))
 
 
 def literal_replacement(column: Column) -> Column:
@@ -156,7 +156,7 @@ def _one_replaced(args: Arguments, text: Column, occurrence: Column) -> Column:
     replaced = _segments(text, pattern(args), _replacement(args))
     nth = _nth(occurrence)
 
-    def joined(segments: Column) -> Column:
+    def join(segments: Column) -> Column:
         """Return the text in which only the nth match is replaced."""
         originals = _segments(text, pattern(args), F.lit("$0"))
         parts = F.transform(
@@ -165,7 +165,7 @@ def _one_replaced(args: Arguments, text: Column, occurrence: Column) -> Column:
         return F.when(nth >= 0, F.array_join(parts, "")).otherwise(text)
 
     has_arguments = occurrence.isNotNull() & text.isNotNull() & args[2].isNotNull()
-    return F.when(has_arguments, let(replaced, joined))
+    return F.when(has_arguments, let(replaced, join))
 
 
 REGEX: dict[str, Builder] = {

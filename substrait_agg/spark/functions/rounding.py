@@ -89,7 +89,7 @@ def _beyond(values: Column, *, mode: str) -> Column:
     return F.when((number == zero) | (up == minus), zero).otherwise(error)
 
 
-def _rounded(number: Column, drop: Column, mode: str) -> Column:
+def _round(number: Column, drop: Column, mode: str) -> Column:
     """Round a decimal(38,0) to a multiple of 10^`drop`."""
 
     def body(values: Column) -> Column:
@@ -113,7 +113,7 @@ def _float(x: Column, digits: Column, mode: str, kind: str) -> Column:
         """Round the digits, then convert them back to a float."""
         drop = -values["digits"] - values["exponent"]
         digits_text = F.concat(
-            _rounded(values["number"], drop, mode).cast("string"),
+            _round(values["number"], drop, mode).cast("string"),
             F.lit("E"),
             values["exponent"].cast("string"),
         )
@@ -138,7 +138,7 @@ def _constant_digits(args: Arguments, mode: str) -> int | None:
     return max(-_MOST_DIGITS, min(_MOST_DIGITS, int(str(digits))))
 
 
-def rounded(args: Arguments) -> Column:
+def round_digits(args: Arguments) -> Column:
     """Return the first argument rounded to a number of fraction digits, the second argument."""
     mode, kind = args.option("ROUNDING", "TIE_AWAY_FROM_ZERO"), args.type(0).kind
     constant = _constant_digits(args, mode)
@@ -149,10 +149,10 @@ def rounded(args: Arguments) -> Column:
     # Spark's least and greatest skip nulls.
     digits = F.when(wide.isNotNull(), F.least(F.greatest(wide, -most), most)).cast("int")
     if kind in INTEGER_BITS:
-        return _rounded(args[0], -digits, mode)
+        return _round(args[0], -digits, mode)
     if kind != "decimal":
         return _float(args[0], digits, mode, kind)
     scale = args.type(0).params[1]
     unscaled = F.replace(args[0].cast("string"), F.lit("."), F.lit("")).cast(_WHOLE)
-    result = _rounded(unscaled, F.lit(scale) - digits, mode)
-    return decimals.scaled(result, scale)
+    result = _round(unscaled, F.lit(scale) - digits, mode)
+    return decimals.scale_by(result, scale)

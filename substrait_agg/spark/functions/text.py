@@ -10,7 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from substrait_agg.spark.functions.parts import Arguments, Builder, plain
-from substrait_agg.spark.functions.regex import any_case, literal_replacement, quoted
+from substrait_agg.spark.functions.regex import any_case, literal_replacement, quote
 
 
 def _sort(args: Arguments) -> Column:
@@ -26,7 +26,7 @@ def _sort(args: Arguments) -> Column:
 
 def _string_split(args: Arguments) -> Column:
     """Split a text at a separator; if the separator is null or empty, the text is the only part."""
-    parts = F.split(args[0], quoted(args[1]), -1)
+    parts = F.split(args[0], quote(args[1]), -1)
     whole = F.array(args[0])
     return F.when(args[0].isNotNull(), F.when(F.length(args[1]) > 0, parts).otherwise(whole))
 
@@ -159,7 +159,7 @@ def _swapcase(args: Arguments) -> Column:
         return F.translate(args[0], _SMALL + _LARGE, _LARGE + _SMALL)
     characters = F.regexp_extract_all(args[0], F.lit("(?s)(.)"), F.lit(1))
 
-    def swapped(character: Column) -> Column:
+    def swap(character: Column) -> Column:
         """Return the character in the other case."""
         small = F.when(F.rlike(character, F.lit(r"\p{IsLowercase}")), F.upper(character)).otherwise(
             character
@@ -168,7 +168,7 @@ def _swapcase(args: Arguments) -> Column:
             small
         )
 
-    return F.array_join(F.transform(characters, swapped), "")
+    return F.array_join(F.transform(characters, swap), "")
 
 
 def _count_substring(args: Arguments) -> Column:
@@ -269,7 +269,7 @@ def _replace(args: Arguments) -> Column:
     )
 
 
-def _padded(args: Arguments, *, name: str) -> Column:
+def _pad(args: Arguments, *, name: str) -> Column:
     filler = args[2] if len(args) > 2 else F.lit(" ")
     return F.call_function(name, args[0], _count(args[1]), filler)
 
@@ -306,8 +306,8 @@ TEXT: dict[str, Builder] = {
     "ltrim": plain(F.ltrim),
     "rtrim": plain(F.rtrim),
     "trim": plain(F.trim),
-    "lpad": partial(_padded, name="lpad"),
-    "rpad": partial(_padded, name="rpad"),
+    "lpad": partial(_pad, name="lpad"),
+    "rpad": partial(_pad, name="rpad"),
     "replace": _replace,
     "repeat": lambda args: F.repeat(args[0], _count(args[1])),
     "char_length": plain(F.char_length),

@@ -36,7 +36,7 @@ def _multiple(column: Column) -> Column:
     return F.when(column < 1, error.cast("bigint")).otherwise(column.cast("bigint"))
 
 
-def _chosen(x: Column, below: Column, above: Column, rounding: str) -> Column:
+def _choose(x: Column, below: Column, above: Column, rounding: str) -> Column:
     """Return the lower or upper of the two multiples around `x`, which are equal if `x` is one."""
     if rounding == "FLOOR":
         return below
@@ -56,7 +56,7 @@ def _by_length(x: Column, origin: Column, step: Column, rounding: str) -> Column
         above = F.when(rest == F.lit(0).cast(_WIDE), below).otherwise(
             (below + values["step"]).cast(_WIDE)
         )
-        return _chosen(values["x"], below, above, rounding).cast("bigint")
+        return _choose(values["x"], below, above, rounding).cast("bigint")
 
     names = {"x": x, "origin": origin, "step": step}
     parts = F.struct(*(c.cast("decimal(30,0)").alias(n) for n, c in names.items()))
@@ -87,13 +87,13 @@ def _by_months(x: Column, origin: Column, months: Column, rounding: str) -> Colu
         below = at(values, count)
         above = F.when(below == values["x"], below).otherwise(at(values, count + 1))
         now, before, after = map(since_epoch, (values["x"], below, above))
-        return zoneless(_chosen(now, before, after, rounding))
+        return zoneless(_choose(now, before, after, rounding))
 
     parts = F.struct(x.alias("x"), origin.alias("origin"), months.alias("months"))
     return F.when(x.isNotNull() & origin.isNotNull() & months.isNotNull(), let(parts, body))
 
 
-def _rounded(args: Arguments, origin: Column, multiple: Column, words: tuple[str, str]) -> Column:
+def _round(args: Arguments, origin: Column, multiple: Column, words: tuple[str, str]) -> Column:
     """Return the first argument rounded to multiples from an origin of the same type.
 
     `words` contains the rounding mode and the unit.
@@ -114,7 +114,7 @@ def _rounded(args: Arguments, origin: Column, multiple: Column, words: tuple[str
 
 def _round_temporal(args: Arguments) -> Column:
     (_, rounding), (_, unit) = args.call.enums
-    return _rounded(args, args[2], args[1], (rounding, unit))
+    return _round(args, args[2], args[1], (rounding, unit))
 
 
 _WEEKS = {"MONDAY_WEEK": 0, "ISO_WEEK": 0, "SUNDAY_WEEK": 1, "US_WEEK": 1}
@@ -133,10 +133,10 @@ def _round_calendar(args: Arguments) -> Column:
     (_, rounding), (_, unit), (_, origin) = args.call.enums
     if args.type(0).kind != "precision_time":
         point = args[0].cast("timestamp_ntz")
-        return _rounded(args, _origin(point, origin), args[1], (rounding, unit))
+        return _round(args, _origin(point, origin), args[1], (rounding, unit))
     micros = F.call_function("time_to_micros", args[0])
     start = micros - F.pmod(micros, F.lit(_MICROS[origin]))
-    return _rounded(args, F.call_function("time_from_micros", start), args[1], (rounding, unit))
+    return _round(args, F.call_function("time_from_micros", start), args[1], (rounding, unit))
 
 
 TIME_ROUNDING: dict[str, Builder] = {
@@ -337,19 +337,19 @@ def _plus_compound(point: Column, parts: tuple[Column, Column, Column], args: Ar
 
 
 def _shift_by_interval(sign: int) -> Builder:
-    def signed(column: Column) -> Column:
+    def to_signed(column: Column) -> Column:
         return column if sign > 0 else -column
 
     def build(args: Arguments) -> Column:
         """Add an interval of years, of days, or of both."""
         point, kind = args[0], args.type(1).kind
         if kind == "interval_year":
-            return _plus_months(point, signed(args[1]), args)
+            return _plus_months(point, to_signed(args[1]), args)
         if kind == "interval_compound":
-            parts = tuple(signed(args[1][name]) for name in ("months", "days", "micros"))
+            parts = tuple(to_signed(args[1][name]) for name in ("months", "days", "micros"))
             return _plus_compound(point, (parts[0], parts[1], parts[2]), args)
         start = point.cast("timestamp_ntz") if args.type(0).kind == "date" else point
-        return start + signed(args[1])
+        return start + to_signed(args[1])
 
     return build
 

@@ -15,9 +15,9 @@ from substrait_agg.functions.scalars.time_formats import (
     DAYS,
     MONTHS,
     Piece,
+    parse_reading,
+    parse_writing,
     pattern,
-    reading,
-    writing,
 )
 from substrait_agg.spark.functions.parts import Arguments, Builder, failure
 from substrait_agg.spark.functions.time import COMPONENTS, UTC, instant, local_time, offset_seconds
@@ -25,7 +25,7 @@ from substrait_agg.spark.functions.time import COMPONENTS, UTC, instant, local_t
 _SECONDS_OF_HOUR = 3600
 
 
-def _padded(number: Column, width: int = 2, filler: str = "0") -> Column:
+def _pad(number: Column, width: int = 2, filler: str = "0") -> Column:
     return F.lpad(number.cast("string"), width, filler)
 
 
@@ -34,10 +34,10 @@ def _component(name: str) -> Callable[[Column], Column]:
 
 
 def _two(name: str) -> Callable[[Column], Column]:
-    return lambda x: _padded(COMPONENTS[name](x))
+    return lambda x: _pad(COMPONENTS[name](x))
 
 
-def _named(names: tuple[str, ...], name: str) -> Callable[[Column], Column]:
+def _name(names: tuple[str, ...], name: str) -> Callable[[Column], Column]:
     texts = F.array(*map(F.lit, names))
     return lambda x: F.get(texts, (COMPONENTS[name](x) - 1).cast("int"))
 
@@ -52,7 +52,7 @@ def _half(before: str, after: str) -> Callable[[Column], Column]:
 
 
 def _of_century(name: str) -> Callable[[Column], Column]:
-    return lambda x: _padded(F.pmod(COMPONENTS[name](x), F.lit(100)))
+    return lambda x: _pad(F.pmod(COMPONENTS[name](x), F.lit(100)))
 
 
 def _week(x: Column, *, first: int) -> Column:
@@ -61,38 +61,38 @@ def _week(x: Column, *, first: int) -> Column:
     Days before it have the number 00.
     """
     passed = F.pmod(F.dayofweek(x) - 1 - first, F.lit(7))
-    return _padded(F.call_function("div", F.dayofyear(x) + 6 - passed, F.lit(7)))
+    return _pad(F.call_function("div", F.dayofyear(x) + 6 - passed, F.lit(7)))
 
 
 def _initials(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name[:3] for name in names)
 
 
-def _written() -> Mapping[str, Callable[[Column], Column]]:
+def _list_writers() -> Mapping[str, Callable[[Column], Column]]:
     """Return the writers of conversions: character -> text column of a zoneless time."""
     return {
         "Y": lambda x: COMPONENTS["YEAR"](x).cast("string"),
         "G": lambda x: COMPONENTS["ISO_YEAR"](x).cast("string"),
-        "C": lambda x: _padded(F.call_function("div", COMPONENTS["YEAR"](x), F.lit(100))),
+        "C": lambda x: _pad(F.call_function("div", COMPONENTS["YEAR"](x), F.lit(100))),
         "y": _of_century("YEAR"),
         "g": _of_century("ISO_YEAR"),
         "m": _two("MONTH"),
         "d": _two("DAY"),
-        "e": lambda x: _padded(COMPONENTS["DAY"](x), filler=" "),
-        "j": lambda x: _padded(COMPONENTS["DAY_OF_YEAR"](x), 3),
-        "b": _named(_initials(MONTHS), "MONTH"),
-        "B": _named(MONTHS, "MONTH"),
-        "a": _named(_initials(DAYS), "SUNDAY_DAY_OF_WEEK"),
-        "A": _named(DAYS, "SUNDAY_DAY_OF_WEEK"),
+        "e": lambda x: _pad(COMPONENTS["DAY"](x), filler=" "),
+        "j": lambda x: _pad(COMPONENTS["DAY_OF_YEAR"](x), 3),
+        "b": _name(_initials(MONTHS), "MONTH"),
+        "B": _name(MONTHS, "MONTH"),
+        "a": _name(_initials(DAYS), "SUNDAY_DAY_OF_WEEK"),
+        "A": _name(DAYS, "SUNDAY_DAY_OF_WEEK"),
         "u": lambda x: COMPONENTS["MONDAY_DAY_OF_WEEK"](x).cast("string"),
         "w": lambda x: (COMPONENTS["SUNDAY_DAY_OF_WEEK"](x) - 1).cast("string"),
         "U": partial(_week, first=0),
         "W": partial(_week, first=1),
         "V": _two("ISO_WEEK"),
         "H": _two("HOUR"),
-        "k": lambda x: _padded(COMPONENTS["HOUR"](x), filler=" "),
-        "I": lambda x: _padded(_twelve(x)),
-        "l": lambda x: _padded(_twelve(x), filler=" "),
+        "k": lambda x: _pad(COMPONENTS["HOUR"](x), filler=" "),
+        "I": lambda x: _pad(_twelve(x)),
+        "l": lambda x: _pad(_twelve(x), filler=" "),
         "M": _two("MINUTE"),
         "S": _two("SECOND"),
         "p": _half("AM", "PM"),
@@ -108,7 +108,7 @@ def _offset(seconds: Column) -> Column:
         F.call_function("div", F.pmod(size, F.lit(_SECONDS_OF_HOUR)), F.lit(60)),
     )
     sign = F.when(seconds < 0, F.lit("-")).otherwise(F.lit("+"))
-    return F.concat(sign, _padded(hours), _padded(minutes))
+    return F.concat(sign, _pad(hours), _pad(minutes))
 
 
 def _strftime(args: Arguments) -> Column:
@@ -118,9 +118,9 @@ def _strftime(args: Arguments) -> Column:
     point = args[0].cast("timestamp_ntz") if kind == "date" else args[0]
     if kind == "precision_timestamp_tz":
         point = local_time(args[0], args[2])
-    written = _written()
+    written = _list_writers()
     parts: list[Column] = []
-    for piece in writing(str(format), kind):
+    for piece in parse_writing(str(format), kind):
         if piece.conversion == "s":
             parts.append(F.unix_seconds(args[0]).cast("string"))
         elif piece.conversion == "z":
@@ -142,7 +142,7 @@ class _Fields:
         error = failure("DOMAIN_ERROR", what).cast("string")
         self.text = F.when(~F.rlike(text, F.lit(self.wanted)), error).otherwise(text)
 
-    def written(self, conversion: str) -> Column | None:
+    def write(self, conversion: str) -> Column | None:
         """Return the text of a conversion, or None if the format does not contain it."""
         if conversion not in self.groups:
             return None
@@ -151,12 +151,12 @@ class _Fields:
 
     def number(self, conversion: str) -> Column | None:
         """Return the number of a conversion, or None if the format does not contain it."""
-        written = self.written(conversion)
+        written = self.write(conversion)
         return None if written is None else written.cast("int")
 
     def month(self) -> Column | None:
         """Return the month, from its number or name; None if the format contains neither."""
-        name = self.written("b")
+        name = self.write("b")
         if name is None:
             return self.number("m")
         initials = F.array(*(F.lit(n[:3].lower()) for n in MONTHS))
@@ -184,7 +184,7 @@ class _Fields:
 
     def hour(self) -> Column:
         """Return the hour of the day."""
-        twelve, half = self.number("I"), self.written("p")
+        twelve, half = self.number("I"), self.write("p")
         if twelve is None:
             hour = self.number("H")
             return F.lit(0) if hour is None else hour
@@ -204,7 +204,7 @@ class _Fields:
 
     def ahead(self) -> Column | None:
         """Return the seconds of the offset ahead of UTC, or None if the format has no offset."""
-        written = self.written("z")
+        written = self.write("z")
         if written is None:
             return None
         digits = F.rpad(F.regexp_replace(written, "[^0-9]", ""), 4, "0")
@@ -214,7 +214,9 @@ class _Fields:
 
 def _fields(args: Arguments, kind: str, *, zoned: bool = False) -> _Fields | None:
     format = args.constant(1)
-    return None if format is None else _Fields(args[0], reading(str(format), kind, zoned=zoned))
+    return (
+        None if format is None else _Fields(args[0], parse_reading(str(format), kind, zoned=zoned))
+    )
 
 
 def _strptime_date(args: Arguments) -> Column:

@@ -44,7 +44,7 @@ def last_start(micros: Column, slide: int, offset: int) -> Column:
     return micros - F.pmod(shifted, bigint(slide))
 
 
-def _tumbling(args: Arguments, edge: Callable[[Column, int, Type], Column]) -> Column:
+def _tumble(args: Arguments, edge: Callable[[Column, int, Type], Column]) -> Column:
     time, type_ = args[0], args.type(0)
     size, offset = (*call_durations(args.call.arguments), 0)[:2]
     start = last_start(time_micros(time, type_), size, offset)
@@ -55,7 +55,7 @@ def _end(start: Column, size: int, type_: Type) -> Column:
     return time_of(start + bigint(size), type_)
 
 
-def hopping(call: Call, arguments: Sequence[Column]) -> Column:
+def hop(call: Call, arguments: Sequence[Column]) -> Column:
     """Return all windows of a `hop` with a row, as an array; of one null if the time is null."""
     time, type_ = arguments[0], call.arguments[0].type
     size, slide, offset = (*call_durations(call.arguments), 0)[:3]
@@ -82,9 +82,9 @@ def _grouping_only(args: Arguments) -> Column:
 
 
 WINDOWS: dict[str, Builder] = {
-    "tumble": lambda args: _tumbling(args, window),
-    "tumble_start": lambda args: _tumbling(args, lambda start, _size, type_: time_of(start, type_)),
-    "tumble_end": lambda args: _tumbling(args, _end),
+    "tumble": lambda args: _tumble(args, window),
+    "tumble_start": lambda args: _tumble(args, lambda start, _size, type_: time_of(start, type_)),
+    "tumble_end": lambda args: _tumble(args, _end),
     "hop": _grouping_only,
     "session": _grouping_only,
 }

@@ -16,7 +16,7 @@ from substrait_agg.bind.bound import Expr
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.runtime.task import MURMUR, OTHER
 from substrait_agg.evaluation.expressions import evaluate, supports
-from substrait_agg.evaluation.hashes import can_hash, key_hashes, normalised
+from substrait_agg.evaluation.hashes import can_hash, key_hashes, normalise
 from substrait_agg.evaluation.steps import (
     apply_steps,
     argument_values,
@@ -140,7 +140,7 @@ def with_hashes(tables: Sequence[pa.Table], spec: InputSpec) -> pa.Table:
     rows = pa.concat_tables(tables, promote_options="default").combine_chunks()
     count = rows.num_rows
     names = [f"k{i}" for i in range(len(spec.keys))]
-    keys = [normalised(whole(rows.column(name))) for name in names]
+    keys = [normalise(whole(rows.column(name))) for name in names]
     for name, key in zip(names, keys, strict=True):
         rows = rows.set_column(rows.column_names.index(name), name, key)
     murmur, other = key_hashes(keys, count)

@@ -65,7 +65,7 @@ def event_sources(plan: BoundViews, texts: Mapping[str, str]) -> tuple[EventSour
     for name, text in texts.items():
         source = _event_source(name, parse_rule(text), tables)
         if source.table in by_table:
-            raise _refused(f"the table {'.'.join(source.table)} has two watermarks", "give it one")
+            raise _refuse(f"the table {'.'.join(source.table)} has two watermarks", "give it one")
         by_table[source.table] = source
     return tuple(sorted(by_table.values(), key=lambda s: s.table))
 
@@ -78,12 +78,12 @@ def _event_source(
     for name_ in (column, *([rule.by] if rule.by else [])):
         if name_ not in columns:
             known_columns = ", ".join(columns)
-            raise _refused(
+            raise _refuse(
                 f"{name}: the table {'.'.join(table)} has no column {name_} in the plan",
                 f"name one of its columns: {known_columns}",
             )
     if columns[column].kind not in EVENT_TYPES:
-        raise _refused(
+        raise _refuse(
             f"{name}: a column of type {columns[column]} cannot be an event time",
             "name a column of timestamps or dates",
         )
@@ -99,7 +99,7 @@ def _split(name: str, tables: Mapping[Table, Mapping[str, Type]]) -> tuple[Table
         if table is not None:
             return table, name[place + 1 :]
     known_tables = ", ".join(".".join(t) for t in tables) or "no table"
-    raise _refused(
+    raise _refuse(
         f"{name!r} is not a column of a table that the plan reads",
         f"write TABLE.COLUMN; tables: {known_tables}",
     )
@@ -113,5 +113,5 @@ def _schemas(reads: Iterable[BoundRead]) -> dict[Table, dict[str, Type]]:
     return by_table
 
 
-def _refused(message: str, help: str) -> UsageError:
+def _refuse(message: str, help: str) -> UsageError:
     return UsageError("WATERMARK_COLUMN", message, help=help, path="watermark")

@@ -20,7 +20,7 @@ from substrait_agg.operator.common.watermarks import (
     Ttl,
     WatermarkRule,
     idle_at,
-    moved,
+    move,
     watermark_of,
 )
 from substrait_agg.spark.inputs.event_sources import EventSource
@@ -82,7 +82,7 @@ class EventState:
         if rules:
             before = sources or (None,) * len(rules)
             stats = observed or (EventTimeStats(),) * len(rules)
-            sources = tuple(moved(*each, now) for each in zip(rules, before, stats, strict=True))
+            sources = tuple(move(*each, now) for each in zip(rules, before, stats, strict=True))
             watermark = watermark_of(rules, sources, watermark, now)
         advanced = replace(self, watermark=watermark, sources=sources)
         return replace(advanced, idle=advanced._idle(now))
@@ -131,7 +131,7 @@ class EventState:
             for node in flow.operators
         ]
 
-    def settling(
+    def settle(
         self, before: EventState, node: Node, policy: EmitPolicy, now: int, *, whole: bool
     ) -> Emission:
         """Return the emission rules of the watermark pass for an operator that the view shows.

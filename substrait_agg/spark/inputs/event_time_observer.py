@@ -61,7 +61,7 @@ class EventTimeObserver:
     def _time(self, event: EventSource) -> Column:
         return micros(self._column(event, event.column), event.type)
 
-    def observed(self) -> tuple[EventTimeStats, ...]:
+    def read_observed(self) -> tuple[EventTimeStats, ...]:
         """Return the event times of each source with a watermark, after the rows have been read."""
         values = self._observation()
         return tuple(self._stats(event, i, values) for i, event in enumerate(self._events))

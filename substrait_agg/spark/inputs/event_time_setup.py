@@ -78,7 +78,7 @@ def event_columns(sources: Mapping[Table, Source], options: EventOptions) -> Eve
     )
 
 
-def forgetting(options: EventOptions) -> Forget:
+def read_forget(options: EventOptions) -> Forget:
     """Return what happens to the rows in the view of idle groups."""
     if options.ttl is None:
         return ""

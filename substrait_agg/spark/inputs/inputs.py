@@ -27,7 +27,13 @@ from substrait_agg.spark.inputs.event_state import BatchTimes, EventState
 from substrait_agg.spark.inputs.event_time_observer import EventTimeObserver
 from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness, LateRowOrigin, micros
 from substrait_agg.spark.inputs.linear_steps import apply_steps, prepare, union_all
-from substrait_agg.spark.inputs.table_batch import TableBatch, TableRows, TableUse, tagged, untagged
+from substrait_agg.spark.inputs.table_batch import (
+    TableBatch,
+    TableRows,
+    TableUse,
+    tag_rows,
+    untag_rows,
+)
 from substrait_agg.spark.session.errors import SPARK_ERRORS
 from substrait_agg.spark.sources.files import FoundFile
 from substrait_agg.spark.sources.open import SourceFrame, open_source, sets_aside
@@ -232,11 +238,11 @@ class Inputs:
             if batch.has_rows(use.opened):
                 by_node.setdefault(use.node.id, []).append(use)
         return {
-            node: TableRows(batch, found, partial(self._prepared, batch, found))
+            node: TableRows(batch, found, partial(self._prepare, batch, found))
             for node, found in by_node.items()
         }
 
-    def _prepared(self, batch: TableBatch, uses: Sequence[TableUse]) -> DataFrame:
+    def _prepare(self, batch: TableBatch, uses: Sequence[TableUse]) -> DataFrame:
         """Return the rows of an operator in a batch as a DataFrame."""
         return union_all([self._prepared_branch(batch.rows_of(use.opened), use) for use in uses])
 
@@ -253,11 +259,11 @@ class Inputs:
         events, tables = tuple(self._events.values()), tuple(self.tables)
         again = len(self._uses) > len(tables) or any(e.reads_twice for e in events)
         shared = again or len(tables) > 1
-        every = tagged(batch.every_frame)
+        every = tag_rows(batch.every_frame)
         rows = every.persist() if shared else every
         try:
             times = EventTimeObserver(events, tables, self._whole, rows)
-            frames = dict(zip(tables, untagged(times.rows, len(tables)), strict=True))
+            frames = dict(zip(tables, untag_rows(times.rows, len(tables)), strict=True))
             bad = {t: BadRows(".".join(t), f) for t, f in frames.items() if BAD in f.columns}
             frames |= {table: rows_of.good for table, rows_of in bad.items()}
             parts = tuple(self._branches(frames, state.lateness(self._flow)))
@@ -265,7 +271,7 @@ class Inputs:
             by_node = {
                 node: union_all([p.prepared for p in parts if p.node.id == node]) for node in nodes
             }
-            yield by_node, BatchTimes(instant, times.observed, parts, tuple(bad.values()))
+            yield by_node, BatchTimes(instant, times.read_observed, parts, tuple(bad.values()))
         finally:
             if shared:
                 rows.unpersist()

@@ -14,7 +14,7 @@ from substrait_agg.flow.graph.graph import FilterStep, Step, UnnestStep
 from substrait_agg.flow.graph.nodes import Node, Port
 from substrait_agg.operator.common.names import PORT, TIME, WEIGHT
 from substrait_agg.spark.expressions import to_column
-from substrait_agg.spark.functions.windows import hopping
+from substrait_agg.spark.functions.windows import hop
 from substrait_agg.spark.types.schema import column_name, to_spark
 from substrait_agg.spark.types.source_columns import all_nullable
 
@@ -157,7 +157,7 @@ def hop_windows(key: Expr, columns: Sequence[Column]) -> Column:
     if not isinstance(key, Call):
         raise TypeError(key)
     time = to_column(key.arguments[0], columns)
-    return hopping(key, (time,)).cast(ArrayType(to_spark(all_nullable(key.type))))
+    return hop(key, (time,)).cast(ArrayType(to_spark(all_nullable(key.type))))
 
 
 def columns_of(frame: DataFrame) -> list[Column]:

@@ -61,11 +61,11 @@ def write_side_files(
     for table, frames in tables.items():
         same = all(frame.columns == frames[0].columns for frame in frames)
         for frame in [reduce(DataFrame.unionAll, frames)] if same else frames:
-            written += [SideFile(table, file) for file in _written(kind, frame, files, version)]
+            written += [SideFile(table, file) for file in _write(kind, frame, files, version)]
     return tuple(written)
 
 
-def _written(
+def _write(
     kind: SideKind, frame: DataFrame, files: FolderFiles, version: int
 ) -> Iterable[ChangeFile]:
     plain = frame.toDF(*(f"s{i}" for i in range(len(frame.columns))))

@@ -54,7 +54,7 @@ def files_content(
         rows = [(file.name, file.size, file.modified) for file in local]
         paths = [(file.name, file.path) for file in local]
     else:
-        rows = _listed(spec, place.table, spark)
+        rows = _list_files(spec, place.table, spark)
         here = all(name.startswith(_LOCAL) for name, *_ in rows)
         paths = [(n, Path(n.removeprefix(_LOCAL))) for n, *_ in rows] if here else []
     listing = _digest(f"{name}\0{size}\0{modified}" for name, size, modified in rows)
@@ -64,12 +64,14 @@ def files_content(
     return InputPlace(place.table, place.place, listing, content)
 
 
-def _listed(spec: SourceSpec, table: str, spark: SparkSession | None) -> list[tuple[str, int, int]]:
+def _list_files(
+    spec: SourceSpec, table: str, spark: SparkSession | None
+) -> list[tuple[str, int, int]]:
     files = None if spark is None else look_up(spark, spec.location, spec.file_rules)
     if files is None:
         raise InputRefused(
             "SOURCE_NOT_FOUND",
-            f"the source of {table} ({spec.redacted()}) does not exist",
+            f"the source of {table} ({spec.redact()}) does not exist",
             help="check the path",
         )
     return list(zip(files.files, files.sizes, files.modified, strict=True))

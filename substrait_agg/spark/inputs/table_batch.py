@@ -97,13 +97,13 @@ class TableBatch:
         self._unreadable = False
         self._frames: dict[TableOrigin, DataFrame] = {}
         self._read: dict[TableOrigin, pa.Table] = {}
-        self.files = self._opened()
+        self.files = self._open()
 
     def has_rows(self, origin: TableOrigin) -> bool:
         """Return whether a table may have rows in the batch."""
         return origin in self._present
 
-    def _opened(self) -> Mapping[TableOrigin, OpenedFiles | GivenRows] | None:
+    def _open(self) -> Mapping[TableOrigin, OpenedFiles | GivenRows] | None:
         """Open the files of all tables that have rows.
 
         Raises:
@@ -151,7 +151,7 @@ class TableBatch:
         in_memory = sum(int(rows.nbytes) for rows in self._arrow.values())
         return files + in_memory + sum(map(size_of, self._streamed.values()))
 
-    def collected(self, origin: TableOrigin, collect: Collect) -> pa.Table:
+    def collect(self, origin: TableOrigin, collect: Collect) -> pa.Table:
         """Return the rows of a table; one Spark job collects those of all tables.
 
         Raises:
@@ -159,7 +159,7 @@ class TableBatch:
         """
         if self._collected is None:
             self._unreadable = True
-            self._collected = collect(tagged([self.frame(each) for each in self._present]))
+            self._collected = collect(tag_rows([self.frame(each) for each in self._present]))
             if self._collected is None:
                 raise RunFailed("BATCH_FAILED", "the batch is too large for the driver")
             self._unreadable = False
@@ -181,10 +181,10 @@ class TableBatch:
             PySparkException: a file cannot be opened.
         """
         if origin not in self._frames:
-            self._frames[origin] = self._made(origin)
+            self._frames[origin] = self._make(origin)
         return self._frames[origin]
 
-    def _made(self, origin: TableOrigin) -> DataFrame:
+    def _make(self, origin: TableOrigin) -> DataFrame:
         source = self._sources[origin]
         if origin not in self._present:
             return self._spark.createDataFrame([], source.frame.schema)
@@ -209,7 +209,7 @@ class TableBatch:
         return self._spark.createDataFrame(self._of_table(origin, self._collected), frame.schema)
 
 
-def tagged(frames: Sequence[DataFrame]) -> DataFrame:
+def tag_rows(frames: Sequence[DataFrame]) -> DataFrame:
     """Return the rows of several tables as one: a tag, and the columns of each as a struct ``o{tag}``.
 
     A single table is returned unchanged.
@@ -229,8 +229,8 @@ def tagged(frames: Sequence[DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionAll, parts)
 
 
-def untagged(rows: DataFrame, tables: int) -> list[DataFrame]:
-    """Return the rows of each table of `tagged`."""
+def untag_rows(rows: DataFrame, tables: int) -> list[DataFrame]:
+    """Return the rows of each table of `tag_rows`."""
     if tables == 1:
         return [rows]
     return [rows.where(F.col(TAG) == i).select(f"o{i}.*") for i in range(tables)]
@@ -298,7 +298,7 @@ class TableRows:
         """Return the columns of a table that a branch reads, in its order, and the weight."""
         opened, origin = use.opened, use.origin
         batch = self._batch
-        rows = batch.table(opened) if self._direct else batch.collected(opened, collect)
+        rows = batch.table(opened) if self._direct else batch.collect(opened, collect)
         places = [opened.names.index(name) for name in origin.names]
         names = [column_name(i) for i in range(len(places))]
         columns = [rows.column(column_name(place)) for place in places]

@@ -76,7 +76,7 @@ def _flow_of(changes: AutoCdcFlow, registry: Registry, session: FunctionSession)
     if str(changes.stored_as_scd_type or 1) != "1":
         message = "SCD type 2 is not supported: the table would keep the former rows of a key"
         help = "write stored_as_scd_type=1; the changes of the table have the former rows"
-        raise registry.refused(changes, _NOT_KEPT, message, help)
+        raise registry.refuse(changes, _NOT_KEPT, message, help)
     flow = ChangeFlow(
         changes.keys,
         changes.sequence_by,
@@ -165,9 +165,9 @@ class FunctionView:
         """Return the refresh policy among its table properties."""
         return _policy(self.output, self.definitions)
 
-    def refused(self, code: str, message: str, help: str) -> SqlRefused:
+    def refuse(self, code: str, message: str, help: str) -> SqlRefused:
         """Return an error at the line of the decorator."""
-        return self.definitions.refused(self.output, code, message, help)
+        return self.definitions.refuse(self.output, code, message, help)
 
     def check(self) -> None:
         """Refuse settings that change rows; note arguments that have no effect.
@@ -179,7 +179,7 @@ class FunctionView:
             followed = CHANGES_ROWS.get(name)
             if followed is not None and str(value).lower() != followed.lower():
                 message = f"{name} is {value}, which changes the rows of the view"
-                raise self.refused(_NOT_KEPT, message, f"set it to {followed}, or remove it")
+                raise self.refuse(_NOT_KEPT, message, f"set it to {followed}, or remove it")
         _note_ignored(self.output, self.place)
         if self.flow.spark_conf:
             note_clause("spark_conf", self.place)
@@ -203,7 +203,7 @@ class FunctionView:
             first, *others = error.refusals
             also = "".join(f"; also: {refusal.message}" for refusal in others)
             code = "SQL_NOT_DETERMINISTIC" if first.what == "changing" else _NOT_KEPT
-            raise self.refused(code, f"{first.message}{also}", first.help) from error
+            raise self.refuse(code, f"{first.message}{also}", first.help) from error
         names = {name.lower() for name in tables}
         for name in sorted(set(_tables_in(planned.message)) - names):
             raise TableNotPlanned(name, self._unknown(name))
@@ -230,11 +230,11 @@ class FunctionView:
             raise self._action(what)
         if not isinstance(frame, DataFrame):
             message = f"{what} returns a {type(frame).__name__} and no DataFrame"
-            raise self.refused(_NOT_KEPT, message, "return a DataFrame of the rows of the view")
+            raise self.refuse(_NOT_KEPT, message, "return a DataFrame of the rows of the view")
         changed = self.session.changed_settings()
         if changed:
             message = f"{what} changes {changed[0]}, which changes the rows of views"
-            raise self.refused(_NOT_KEPT, message, "remove the change")
+            raise self.refuse(_NOT_KEPT, message, "remove the change")
         return frame
 
     def _failure(self, error: Exception, what: str) -> Exception:
@@ -251,7 +251,7 @@ class FunctionView:
                 return refused
             if isinstance(self.output, AutoCdcFlow):
                 code = code_of(error)
-                return self.refused(code, f"{what}: {message_of(error)}", HELP[code])
+                return self.refuse(code, f"{what}: {message_of(error)}", HELP[code])
         return self.definitions.failure(error, what)
 
     def _action(self, what: str) -> SqlRefused:
@@ -259,11 +259,11 @@ class FunctionView:
         help = (
             "return a DataFrame without an action: no collect, count, write or pivot without values"
         )
-        return self.refused(_NOT_KEPT, message, help)
+        return self.refuse(_NOT_KEPT, message, help)
 
     def _unknown(self, table: str) -> SqlRefused:
         message = f"{self.name} reads the table {table}, which is no view and no source"
-        return self.refused("SQL_TABLE_UNKNOWN", message, "--source NAME=SPEC adds a table")
+        return self.refuse("SQL_TABLE_UNKNOWN", message, "--source NAME=SPEC adds a table")
 
 
 @dataclass(frozen=True)
@@ -290,9 +290,9 @@ class FunctionTarget:
         """Return the refresh policy among its table properties."""
         return _policy(self.output, self.definitions)
 
-    def refused(self, code: str, message: str, help: str) -> SqlRefused:
+    def refuse(self, code: str, message: str, help: str) -> SqlRefused:
         """Return an error at the line of the call."""
-        return self.definitions.refused(self.output, code, message, help)
+        return self.definitions.refuse(self.output, code, message, help)
 
     def check_columns(self, schema: pa.Schema) -> None:
         """Check that a flow has the columns that the table declares; note ignored arguments."""
@@ -308,7 +308,7 @@ def _policy(output: Output | AutoCdcFlow, definitions: Registry) -> str | None:
         return policy
     message = f"{policy} is not a refresh policy"
     help = f"write one of {', '.join(REFRESH_POLICIES)}"
-    raise definitions.refused(output, _NOT_KEPT, message, help)
+    raise definitions.refuse(output, _NOT_KEPT, message, help)
 
 
 def _note_ignored(output: Output | AutoCdcFlow, place: str) -> None:
@@ -333,7 +333,7 @@ def _check_schema(
     if columns[0] != columns[1]:
         message = f"the schema of {output.name} is declared as {of_table.simpleString()}, and the DataFrame has {schema.simpleString()}"
         help = "select and cast the columns in the function, or correct the schema"
-        raise definitions.refused(output, _NOT_KEPT, message, help)
+        raise definitions.refuse(output, _NOT_KEPT, message, help)
 
 
 def _tables_in(message: Any) -> Iterator[str]:

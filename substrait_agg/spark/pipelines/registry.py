@@ -49,7 +49,7 @@ class Registry(GraphElementRegistry):
         """Keep a table or a view."""
         if isinstance(output, Sink):
             message = f"the sink {output.name} is not supported: a run writes the changes of views"
-            raise self.refused(output, _NOT_KEPT, message, "remove it, and give --output")
+            raise self.refuse(output, _NOT_KEPT, message, "remove it, and give --output")
         self.outputs.append(output)
 
     def register_flow(self, flow: Flow) -> None:
@@ -57,7 +57,7 @@ class Registry(GraphElementRegistry):
         if not any(o.source_code_location == flow.source_code_location for o in self.outputs):
             message = f"an append flow into {flow.target} is not supported: a table has one query"
             help = "write one function with @dp.table that returns the union of the DataFrames"
-            raise self.refused(flow, _NOT_KEPT, message, help)
+            raise self.refuse(flow, _NOT_KEPT, message, help)
         self.flows.append(flow)
 
     def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
@@ -75,7 +75,7 @@ class Registry(GraphElementRegistry):
         name = self.files.get(location.filename, location.filename)
         return f"{name}:{location.line_number}"
 
-    def refused(
+    def refuse(
         self, element: Output | Flow | AutoCdcFlow, code: str, message: str, help: str
     ) -> SqlRefused:
         """Return an error at the place of a definition."""

@@ -20,10 +20,10 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from substrait_agg.commit.documents.envelope import damaged
+from substrait_agg.commit.documents.envelope import refuse_damage
 from substrait_agg.commit.documents.positions import ReadFile, StreamPosition
 from substrait_agg.errors import InputRefused, RunFailed, StateRefused
-from substrait_agg.spark.inputs.table_batch import tagged, untagged
+from substrait_agg.spark.inputs.table_batch import tag_rows, untag_rows
 from substrait_agg.spark.sources.specs import Table
 
 _DONE = 'v1\n{"nextBatchWatermarkMs":0}'
@@ -112,7 +112,9 @@ class SparkStreams:
         self._write(f"commits/{last}", _DONE)
         for name, content in position.starts.items():
             if not _START.fullmatch(name):
-                raise damaged("snapshots", f"{name!r} is not the name of a file that Spark writes")
+                raise refuse_damage(
+                    "snapshots", f"{name!r} is not the name of a file that Spark writes"
+                )
             self._write(name, content)
         for source in range(sources):
             end = _log_entry(self._before[source])
@@ -131,7 +133,7 @@ class SparkStreams:
         Args:
             trigger: the argument of Spark's ``trigger``.
         """
-        writer = tagged(self._frames).writeStream.foreachBatch(self._take)
+        writer = tag_rows(self._frames).writeStream.foreachBatch(self._take)
         writer = writer.option("checkpointLocation", self._folder.as_uri())
         self._query = writer.trigger(**trigger).start()
 
@@ -139,7 +141,7 @@ class SparkStreams:
         """Offer a batch to the run, and wait until it is committed."""
         with self._changed:
             try:
-                self._offer = self._offered(rows, batch)
+                self._offer = self._make_batch(rows, batch)
             except Exception as error:
                 self._error = error
                 raise
@@ -149,7 +151,7 @@ class SparkStreams:
                 # Returning would tell Spark that the batch is done.
                 raise RunFailed("RUN_STOPPED", "the run was stopped")
 
-    def _offered(self, rows: DataFrame, batch: int) -> StreamedBatch:
+    def _make_batch(self, rows: DataFrame, batch: int) -> StreamedBatch:
         offsets = (self._folder / "offsets" / str(batch)).read_text()
         ends = _offsets(offsets)
         files: dict[str, tuple[ReadFile, ...]] = {}
@@ -168,7 +170,7 @@ class SparkStreams:
                 }
         _check_names(files)
         self._before = ends
-        by_table = zip(self._tables, untagged(rows, len(self._tables)), strict=True)
+        by_table = zip(self._tables, untag_rows(rows, len(self._tables)), strict=True)
         return StreamedBatch(dict(by_table), batch, offsets, starts, files)
 
     @property

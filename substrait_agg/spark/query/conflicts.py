@@ -41,7 +41,7 @@ def alone(method: Callable[Concatenate[C, P], None]) -> Callable[Concatenate[C, 
     """
 
     @wraps(method)
-    def checked(self: C, /, *args: P.args, **kwargs: P.kwargs) -> None:
+    def check(self: C, /, *args: P.args, **kwargs: P.kwargs) -> None:
         """Call the method; raise the conflict behind its error, if there is one."""
         try:
             method(self, *args, **kwargs)
@@ -51,4 +51,4 @@ def alone(method: Callable[Concatenate[C, P], None]) -> Callable[Concatenate[C, 
                 raise
             raise conflict from error
 
-    return checked
+    return check

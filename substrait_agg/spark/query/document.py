@@ -47,9 +47,7 @@ def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocu
         keys=one.keys if one else 0,
         operators=len(flow.operators),
         early=tuple(node.early for node in flow.operators),
-        guarded=tuple(
-            _guarded(flow, node) for node in flow.operators if node.early == "quarantine"
-        ),
+        guarded=tuple(_guard(flow, node) for node in flow.operators if node.early == "quarantine"),
         watermarks=tuple(source.label for source in events.sources),
         forget=next((node.forget for node in flow.operators if node.forget), ""),
         upserts=upserts_of(flow),
@@ -85,7 +83,7 @@ def _types(schema: pa.Schema) -> str:
     return base64.b64encode(schema.serialize().to_pybytes()).decode()
 
 
-def _guarded(flow: Flow, node: Node) -> EarlyRetractionSchema:
+def _guard(flow: Flow, node: Node) -> EarlyRetractionSchema:
     values = [BOOL if value is None else value.type for value, _ in node.arguments]
     types = [t.as_nullable() for t in (*node.key_types, *values)]
     schema = arrow_schema(row_names(flow, node), types)

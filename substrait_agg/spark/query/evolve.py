@@ -26,14 +26,14 @@ from substrait_agg.commit.evolution.planner import Evolution, Migration
 from substrait_agg.commit.evolution.task import Columns, MigrationPlan, MigrationResult, state_after
 from substrait_agg.commit.hash_ranges import partition_range
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.commit.log.publishing import writing
+from substrait_agg.commit.log.publishing import translate_write_errors
 from substrait_agg.commit.log.retention import DEFAULT, Retention
 from substrait_agg.commit.log.sweep import tidy
 from substrait_agg.commit.view.schema import PlanChange
 from substrait_agg.commit.view.view import View
 from substrait_agg.flow.graph.graph import Branch, OperatorOrigin
 from substrait_agg.flow.graph.nodes import Flow, FlowView, Node
-from substrait_agg.metrics.batch_stats import counted
+from substrait_agg.metrics.batch_stats import count_tasks
 from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.common.names import PENDING
 from substrait_agg.operator.registry import operator_of
@@ -76,13 +76,13 @@ def evolutions(
     if (
         last is not None
         and evolution is not None
-        and not _unchanged(view, stored, document, evolution)
+        and not _is_unchanged(view, stored, document, evolution)
     ):
         changes.append(PlanChange.of(last.version + 1, stored, document, view))
     return changes
 
 
-def _unchanged(
+def _is_unchanged(
     view: str, stored: PlanDocument, document: PlanDocument, evolution: Evolution
 ) -> bool:
     """Return whether a named view continues unchanged: the same columns of the same state."""
@@ -137,7 +137,7 @@ def evolve_to(
     try:
         again = evolution.reread
         rows = tables.read(again) if tables is not None and again else ({}, {})
-        with writing(store.folder, f"version {last.version + 1}"):
+        with translate_write_errors(store.folder, f"version {last.version + 1}"):
             evolving.run(rows)
         snapshot = replace(evolving.snapshot(), inputs=inputs)
         store.publish(snapshot)
@@ -173,7 +173,7 @@ class _Evolution(Generic[Rows]):
         self._new = {
             view.name: view
             for view in flow.views
-            if not _unchanged(view.name, stored, document, evolution)
+            if not _is_unchanged(view.name, stored, document, evolution)
         }
         self._retracted = [view for view in stored.view_schemas if view.name in self._new]
         self._retractions: dict[str, list[ChangeFile]] = {}
@@ -199,7 +199,7 @@ class _Evolution(Generic[Rows]):
         along: dict[int, ViewSchema] = {}
         for view in self._retracted:
             if view.operator not in moved or view.operator in along:
-                self._moved(self._plans(view.operator, None, None, back=view), view)
+                self._move(self._plans(view.operator, None, None, back=view), view)
             else:
                 along[view.operator] = view
         for node, migration in zip(self._flow.operators, self._found.operators, strict=True):
@@ -207,9 +207,7 @@ class _Evolution(Generic[Rows]):
                 self._made_anew(node, *rows)
             else:
                 back = along.get(migration.operator)
-                done = self._moved(
-                    self._plans(migration.operator, node, migration, back=back), back
-                )
+                done = self._move(self._plans(migration.operator, node, migration, back=back), back)
                 before = self._last.operators[migration.operator]
                 self._states.append(state_after(before, migration, done))
                 self._given.append([file for m in done for file in m.inserted])
@@ -224,7 +222,7 @@ class _Evolution(Generic[Rows]):
             plan=self._flow.fingerprint,
             operators=tuple(self._states),
             changes=views.pop("", ViewVersion()).changes,
-            counters={**counted((), last), "late": 0, "waiting": self._waiting()},
+            counters={**count_tasks((), last), "late": 0, "waiting": self._count_waiting()},
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
             late=(),
             begun=self._version,
@@ -240,7 +238,7 @@ class _Evolution(Generic[Rows]):
         retractions = tuple(self._retractions.get(view.name, ()))
         return ViewVersion(tuple(self._given[view.operator]), self._version, retractions)
 
-    def _waiting(self) -> int:
+    def _count_waiting(self) -> int:
         """Return the number of pending groups, without those of dropped operators."""
         storage = self._store.state
         pending = (state[PENDING] for state in self._states)
@@ -292,7 +290,7 @@ class _Evolution(Generic[Rows]):
             return ()
         return tuple((node.columns[o], f"c{i}") for i, o in enumerate(ordinals))
 
-    def _moved(
+    def _move(
         self, plans: Sequence[MigrationPlan], back: ViewSchema | None
     ) -> list[MigrationResult]:
         done = self._executor.migrate(plans)

@@ -39,7 +39,7 @@ from substrait_agg.spark.positions.sources import BatchRead, Sources
 from substrait_agg.spark.query.loop import Loop
 from substrait_agg.spark.query.microbatch import MicroBatches
 from substrait_agg.spark.query.static_tables import difference, stored_inputs
-from substrait_agg.spark.query.unreadable_rows import explained
+from substrait_agg.spark.query.unreadable_rows import explain
 from substrait_agg.spark.refresh.whole_input import (
     RowsByOperator,
     WholeInput,
@@ -113,7 +113,7 @@ class Run:
         self._joins = JoinWatch(self._options.most_join_rows, report)
         self._working = threading.Lock()
         self._batches: MicroBatches[DataFrame] = MicroBatches(
-            checked.flow, checked.store, executor, partitions, self._committed, self._options.emit_policy,
+            checked.flow, checked.store, executor, partitions, self._note_commit, self._options.emit_policy,
             checked.events, retention=self._options.retention, refresh=checked.refresh, joins=self._joins,
         )  # fmt: skip
         self._batches.inputs = checked.source_locations
@@ -158,7 +158,7 @@ class Run:
         try:
             self._batches.run(self._inputs.first)
         except (RunFailed, *SPARK_ERRORS) as error:
-            failed = self._explained(error)
+            failed = self._explain(error)
             if failed is error:
                 raise
             raise failed from error
@@ -186,14 +186,14 @@ class Run:
         """
         return self._output_workers.busy
 
-    def _explained(self, error: Exception) -> Exception:
+    def _explain(self, error: Exception) -> Exception:
         """Add the unreadable row, or the place in the plan, to the error of a batch."""
         failed = batch_failed(error) if isinstance(error, SPARK_ERRORS) else error
         if not isinstance(failed, RunFailed):
             return error
         executor, flow = self._executor, self._checked.flow
         placed = with_place(flow, executor.running, failed, executor.failed)
-        return explained(self._spark, placed, self._checked.sources, table_origins(flow))
+        return explain(self._spark, placed, self._checked.sources, table_origins(flow))
 
     def _compute(self, read: BatchRead) -> None:
         """Compute a batch and commit it."""
@@ -204,7 +204,7 @@ class Run:
         except (CommitConflict, StateRefused):
             raise
         except Exception as error:
-            failed = missing_file(self._spark, read.files) or self._explained(error)
+            failed = missing_file(self._spark, read.files) or self._explain(error)
             if failed is error:
                 raise
             raise failed from error
@@ -267,7 +267,7 @@ class Run:
         if self._options.progress is not None:
             self._options.progress(self.progress)
 
-    def _committed(self, progress: Progress) -> None:
+    def _note_commit(self, progress: Progress) -> None:
         if self._working.locked() or not self._sources:
             # The first version has no rows of sources that stream.
             self._timer.end("batch")
@@ -305,7 +305,7 @@ class Run:
         """Raise the error of the first failed output, with those of the others as notes."""
         if self._output_workers.broken is not None:
             raise self._output_workers.broken
-        first, *others = self._output_workers.undelivered() or (None,)
+        first, *others = self._output_workers.list_undelivered() or (None,)
         if first is None:
             return
         for other in others:
@@ -322,7 +322,7 @@ class Run:
         if conflict is not None:
             raise conflict from error
         if isinstance(error, SPARK_ERRORS):
-            raise self._explained(error) from safe_cause(error)
+            raise self._explain(error) from safe_cause(error)
         raise error from safe_cause(error)
 
     def _check_owner(self) -> None:
@@ -338,7 +338,7 @@ class Run:
         """
         self._loop.stop()
         self._let_go(with_view=True, patience=STOP_SECONDS)
-        for error in self._output_workers.undelivered():
+        for error in self._output_workers.list_undelivered():
             notice(error.code, error.message, help=error.help)
 
     def _let_go(
@@ -350,7 +350,7 @@ class Run:
         failed = (
             error
             or self._output_workers.broken
-            or next(iter(self._output_workers.undelivered()), None)
+            or next(iter(self._output_workers.list_undelivered()), None)
         )
         self._observers.end(failed)
 

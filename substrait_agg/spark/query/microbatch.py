@@ -29,7 +29,7 @@ from substrait_agg.errors import CommitConflict, RunFailed
 from substrait_agg.flow.graph.graph import OperatorOrigin
 from substrait_agg.flow.graph.nodes import Flow, FlowView, Node, keyless_views, shown_operators
 from substrait_agg.metrics import Progress
-from substrait_agg.metrics.batch_stats import BatchStats, at_start, counted
+from substrait_agg.metrics.batch_stats import BatchStats, at_start, count_tasks
 from substrait_agg.metrics.progress import END_OF_INPUT
 from substrait_agg.operator.aggregate.pending import oldest
 from substrait_agg.operator.common.emission import ALL, Emission
@@ -180,7 +180,7 @@ class MicroBatches(Generic[Rows]):
         after = before if times is None else before.after(times.observed(), instant)
         parts = [p for p in (*(times.late_rows if times else ()), *self._parts) if p.count()]
         bad = [b for b in times.bad if b.count()] if times else []
-        results = self._settled(results, before, after, now)
+        results = self._settle(results, before, after, now)
         self._commit(results, self._with_side_files(after, parts, bad), positions)
 
     def _begin_version(self) -> None:
@@ -256,14 +256,14 @@ class MicroBatches(Generic[Rows]):
             return
         self._begin_version()
         none = [JobResult((), state) for state in last.operators]
-        results = self._settled(none, before, after, now)
+        results = self._settle(none, before, after, now)
         changed = tuple(result.state for result in results) != last.operators
         # A bound that passes no group can be computed again at any time, so an idle run makes no
         # versions.
         if changed or noted or after.watermark != before.watermark:
             self._commit(results, AdvancedEventState(after))
 
-    def _settled(
+    def _settle(
         self,
         results: list[JobResult],
         before: EventState,
@@ -273,7 +273,7 @@ class MicroBatches(Generic[Rows]):
         """Run the second pass without rows if an operator needs it; return the combined results."""
         whole, self._whole = self._whole and after.watermark is not None, False
         rules = [
-            after.settling(
+            after.settle(
                 before,
                 node,
                 self._policy if node.id in self._shown else EVERY_BATCH,
@@ -374,7 +374,7 @@ class MicroBatches(Generic[Rows]):
         for node in self._flow.operators:
             job = self._job(node, rules[node.id], passed)
             table = [tables[node.id]] if node.id in tables else []
-            with self._tally.job(node.id), self._joins.watched(job) as watched:
+            with self._tally.job(node.id), self._joins.watch(job) as watched:
                 result = self._run_operator(watched, rows, table, results)
                 self._joins.check(watched, result)
             self._tally.ran(node.id, (task.counters for task in result.tasks))
@@ -387,7 +387,7 @@ class MicroBatches(Generic[Rows]):
         moved: AdvancedEventState,
         positions: Positions | None = None,
     ) -> None:
-        results, served = self._consolidated(results)
+        results, served = self._consolidate_views(results)
         snapshot = self._snapshot(results, self.next_version, moved, positions or self.positions)
         with self._tally.phase("commit"):
             self._checkpoint.publish(snapshot)
@@ -396,7 +396,9 @@ class MicroBatches(Generic[Rows]):
             self._tidy(served, snapshot)
         self._note(snapshot)
 
-    def _consolidated(self, results: list[JobResult]) -> tuple[list[JobResult], list[ChangeFile]]:
+    def _consolidate_views(
+        self, results: list[JobResult]
+    ) -> tuple[list[JobResult], list[ChangeFile]]:
         """Consolidate the changes of the views in which rows of different groups can be equal.
 
         Returns:
@@ -449,7 +451,7 @@ class MicroBatches(Generic[Rows]):
                     branches.append(part)
         if self._rebuild is not None and node.id in self._rebuild:
             job = self._rebuild.job(job)
-            return self._rebuild.finished(job, self._executor.run(job, inputs, branches))
+            return self._rebuild.finish(job, self._executor.run(job, inputs, branches))
         if job.version == 0 and not job.watermark_pass:
             job = replace(job, initial_groups=self._executor.initial_groups(job.spec))
         return self._executor.run(job, inputs, branches)
@@ -498,7 +500,7 @@ class MicroBatches(Generic[Rows]):
             changes=changes.pop("", ViewVersion()).changes,
             views=changes,
             counters={
-                **counted(counters_of(results), self._last),
+                **count_tasks(counters_of(results), self._last),
                 "late": moved.late,
                 "bad": moved.bad,
             },

@@ -20,7 +20,7 @@ from substrait_agg.commit.documents.change_metadata import origin_of
 from substrait_agg.errors import RunFailed, UsageError
 from substrait_agg.files.atomic_files import write_atomically
 from substrait_agg.files.filesystem import filesystem
-from substrait_agg.redaction import SECRET, scrubbed
+from substrait_agg.redaction import SECRET, scrub
 from substrait_agg.spark.session.errors import SPARK_ERRORS, reason_of
 from substrait_agg.spark.sources.files import absolute
 
@@ -75,7 +75,7 @@ class SparkWriter(SparkSink):
         try:
             self._append(numbered, keys, changes.num_rows, version)
         except SPARK_ERRORS as error:
-            message = scrubbed(reason_of(error), self._target.options)
+            message = scrub(reason_of(error), self._target.options)
             secret = any(SECRET.search(key) for key, _ in self._target.options)
             help = "correct the target; nothing is lost"
             raise RunFailed("OUTPUT_NOT_WRITTEN", message, help=help) from (

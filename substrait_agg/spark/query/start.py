@@ -45,7 +45,7 @@ from substrait_agg.spark.inputs.event_time_setup import (
     check_times,
     event_columns,
     event_options,
-    forgetting,
+    read_forget,
     with_times,
 )
 from substrait_agg.spark.inputs.inputs import Inputs, Source
@@ -277,7 +277,7 @@ def _flow_of(
     upserts = with_times(upserts_in(sources), events)
     static = frozenset(table for table, source in sources.items() if is_static(source))
     return lower(
-        plan, weights, options.early, upserts, columns, forget=forgetting(events), static=static
+        plan, weights, options.early, upserts, columns, forget=read_forget(events), static=static
     )
 
 

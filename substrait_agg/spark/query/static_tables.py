@@ -54,7 +54,7 @@ def with_contents(
         RunFailed: Spark could not read the rows of a source.
     """
     static = {".".join(t): (t, s) for t, s in sources.items() if is_static(s)}
-    before = {place.table: place for place in _recorded(store)} if static else {}
+    before = {place.table: place for place in _read_recorded(store)} if static else {}
     by_table: dict[str, InputPlace] = {}
     rows: dict[InputPlace, tuple[SourceSpec | DataFrame, TableOrigin]] = {}
     origins = whole_origins(flow, {})
@@ -75,7 +75,7 @@ def with_contents(
     return tuple(by_table.get(place.table, place) for place in places)
 
 
-def _recorded(store: Checkpoint) -> tuple[InputPlace, ...]:
+def _read_recorded(store: Checkpoint) -> tuple[InputPlace, ...]:
     last = store.newest_snapshot() if store.exists() else None
     return () if last is None else last.inputs
 
@@ -102,7 +102,7 @@ def changed_tables(
     now = {place.table: place for place in places}
     changed = [
         before.table
-        for before in _recorded(store)
+        for before in _read_recorded(store)
         if before.table in now
         and (before.listing or before.content)
         and not before.same_content(now[before.table])
@@ -206,7 +206,7 @@ def _reader(stored: StoredRows, partitions: int, schema: pa.Schema) -> BatchFunc
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for partition in batch.column(0).to_pylist():
-                for rows in stored.retracted(*partition_range(partition, partitions)):
+                for rows in stored.retract(*partition_range(partition, partitions)):
                     yield from rows.select(schema.names).cast(schema).to_batches(HANDED_OVER)
 
     return read

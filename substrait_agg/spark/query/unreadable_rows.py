@@ -20,7 +20,7 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.session.errors import row_unreadable
-from substrait_agg.spark.sources.files import escaped, look_up
+from substrait_agg.spark.sources.files import escape, look_up
 from substrait_agg.spark.sources.open import columns_to_read
 from substrait_agg.spark.sources.parse_faults import TextColumn, load_texts, parse_faults
 from substrait_agg.spark.sources.readers import SCHEMAS
@@ -36,7 +36,7 @@ _ONE_PARTITION = 1 << 33
 line numbers."""
 
 
-def explained(
+def explain(
     spark: SparkSession,
     error: RunFailed,
     sources: Mapping[Table, str | SourceSpec | DataFrame],
@@ -90,7 +90,7 @@ def _find_in_file(
     if spec.format not in _FORMATS or spec.change == "debezium":
         return None
     table = ".".join(origin.table)
-    read = _opened(spark, spec, columns_to_read(spec, origin), table, file)
+    read = _open(spark, spec, columns_to_read(spec, origin), table, file)
     if read is None:
         return None
     columns = [
@@ -109,7 +109,7 @@ def _find_in_file(
     return row_unreadable(f"{what} (the row is {_cut(row['text'])})", read.file)
 
 
-def _opened(
+def _open(
     spark: SparkSession, spec: SourceSpec, columns: Mapping[str, Type], table: str, file: str
 ) -> _TextFile | None:
     place = look_up(spark, spec.location, spec.file_rules)
@@ -123,7 +123,7 @@ def _opened(
     options = {**own, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     fields = [f for f in schema.fields if f.name != CORRUPT]
     with_corrupt = st.StructType([*fields, st.StructField(CORRUPT, st.StringType())])
-    path = escaped(same[0])
+    path = escape(same[0])
     reader = spark.read.format(spec.format).options(**options)
     rows = load_texts(lambda read: reader.schema(read).load(path), spec, with_corrupt)
     types = {name.lower(): type_ for name, type_ in columns.items()}

@@ -76,7 +76,7 @@ class FilesSoFar:
         Spark reads a file once. It does not read rows that are added to the file later.
         """
         for table, files in self.read().items():
-            modified = [path for file in files if (path := _modified(file))]
+            modified = [path for file in files if (path := _find_modified(file))]
             if modified:
                 more = f" and {len(modified) - 1} more" if len(modified) > 1 else ""
                 notice(
@@ -111,7 +111,7 @@ class SparkTables:
         return self.inputs.rows_of_files(files, operators)
 
 
-def _modified(file: ReadFile) -> str:
+def _find_modified(file: ReadFile) -> str:
     """Return the path of a local file that has been modified since it was read; else empty."""
     path = Path(local_path(file.uri))
     try:

@@ -76,11 +76,11 @@ class Rebuild(Generic[Rows]):
             results: results of the operators so far.
         """
         if below not in self._rows:
-            self._rows[below] = self._listed(below, results[below].state)
+            self._rows[below] = self._write_listed(below, results[below].state)
             self.served += self._rows[below]
         return self._rows[below]
 
-    def finished(self, job: OperatorJob, result: JobResult) -> JobResult:
+    def finish(self, job: OperatorJob, result: JobResult) -> JobResult:
         """Return the result of an operator with the difference to the previous version as changes."""
         operator = job.node.id
         rows = tuple(changes_of([result]))
@@ -109,7 +109,7 @@ class Rebuild(Generic[Rows]):
         names = self._flow.operators[operator].columns
         return tuple((names[o], f"c{i}") for i, o in enumerate(ordinals))
 
-    def _listed(self, operator: int, state: OperatorState) -> tuple[ChangeFile, ...]:
+    def _write_listed(self, operator: int, state: OperatorState) -> tuple[ChangeFile, ...]:
         """Write the rows that a state shows as insertions."""
         columns = self._columns(operator, range(len(self._flow.operators[operator].types)))
         plans = [

@@ -85,7 +85,7 @@ def archive_options(conf: Mapping[str, str], *, record: bool) -> str:
 
 
 def _options(folder: Path, name: str, *, record: bool) -> str:
-    archive = _usable(folder, name) or _adopted(folder, name)
+    archive = _usable(folder, name) or _adopt(folder, name)
     if archive is not None:
         return f"-XX:SharedArchiveFile={archive} {_QUIET}"
     if not record or shutil.disk_usage(folder).free < MINIMUM_FREE:
@@ -118,12 +118,12 @@ def _name(conf: Mapping[str, str]) -> str:
             ""  # the classes of Java itself are in no archive, to which another one could be added
         )
     digest = hashlib.sha256()
-    for text in _described(java.home, conf):
+    for text in _describe(java.home, conf):
         digest.update(text.encode(errors="surrogateescape") + b"\0")
     return f"spark-{digest.hexdigest()[:16]}"
 
 
-def _described(java: Path, conf: Mapping[str, str]) -> Iterable[str]:
+def _describe(java: Path, conf: Mapping[str, str]) -> Iterable[str]:
     release = java / "release"
     yield release.read_text(errors="replace") if release.is_file() else str(java)
     home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
@@ -137,7 +137,7 @@ def _described(java: Path, conf: Mapping[str, str]) -> Iterable[str]:
 def _usable(folder: Path, name: str) -> Path | None:
     """Return the archive; None without one. Delete damaged ones."""
     for archive in sorted(folder.glob(f"{name}-*.jsa")):
-        if archive.name == _sealed(archive, name):
+        if archive.name == _seal(archive, name):
             os.utime(archive)
             _delete_drafts(folder, name)
             return archive
@@ -145,20 +145,20 @@ def _usable(folder: Path, name: str) -> Path | None:
     return None
 
 
-def _sealed(file: Path, name: str) -> str:
+def _seal(file: Path, name: str) -> str:
     """Return the name of an archive: it has size and checksum of the content."""
     content = file.read_bytes()
     return f"{name}-{len(content):x}-{zlib.crc32(content):08x}.jsa"
 
 
-def _adopted(folder: Path, name: str) -> Path | None:
+def _adopt(folder: Path, name: str) -> Path | None:
     """Return the archive that an earlier JVM has written, under its final name; None without one."""
     archive = None
     for draft in sorted(folder.glob(f"{name}.*.draft")):
         with suppress(FileNotFoundError):  # another process has taken it
             if archive is None and _is_complete(draft):
                 _flush(draft)
-                archive = draft.replace(folder / _sealed(draft, name))
+                archive = draft.replace(folder / _seal(draft, name))
             elif archive is not None or draft.stat().st_mtime < time.time() - ABANDONED_SECONDS:
                 draft.unlink()
     if archive is not None:

@@ -13,7 +13,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from substrait_agg.errors import RunFailed
-from substrait_agg.redaction import cleaned
+from substrait_agg.redaction import clean
 
 GONE_ERRORS = (Py4JError, ConnectionRefusedError, ConnectionResetError)
 """Exceptions of calls into the JVM. They include those raised if the JVM has ended."""
@@ -138,7 +138,7 @@ def batch_failed(error: Exception) -> RunFailed:
     text = "\n".join(texts_of(error))
     own = _OWN.search(text)
     if own is not None:
-        code, message = own.group(1), cleaned(own.group(2))
+        code, message = own.group(1), clean(own.group(2))
         if code == "ROW_UNREADABLE" and message.startswith(ROW_OF_FILE):
             return row_unreadable(message, message.removeprefix(ROW_OF_FILE).partition(" ")[0])
         help = _HELP.get(code, "correct the value in the source, or the plan")
@@ -198,7 +198,7 @@ def row_unreadable(message: str, file: str) -> RunFailed:
         f"{_NOTHING_COMMITTED}; correct the row, declare another type in the plan, or move such rows to the "
         "quarantine with bad-rows=quarantine in the source, then run again"
     )
-    return RunFailed("ROW_UNREADABLE", cleaned(message), help=help, path=file)
+    return RunFailed("ROW_UNREADABLE", clean(message), help=help, path=file)
 
 
 def python_differs(message: str) -> RunFailed:
@@ -263,7 +263,7 @@ def _innermost_class(error: BaseException) -> str:
 
 def _reasons_in(text: str) -> Iterator[str]:
     """Yield the reasons in a message and in its causes, each on one line."""
-    text = cleaned(text)
+    text = clean(text)
     if "Traceback (most recent call last)" in text:
         text = _after_traceback(text)
     for part in _CAUSE.split(text):

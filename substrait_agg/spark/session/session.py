@@ -96,7 +96,7 @@ WORKER_PYTHON = "spark.pyspark.python"
 """The setting for the Python of the executors. Only Spark's own launcher applies it by itself."""
 
 
-def isolated(spark: SparkSession, conf: Mapping[str, str] | None = None) -> SparkSession:
+def isolate(spark: SparkSession, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Return a new session on the same Spark with `SESSION_CONF`; `spark` keeps its settings.
 
     Catalogue tables and global temporary views are shared; temporary views of `spark` are not
@@ -199,7 +199,7 @@ def get_session(
     Args:
         master: master URL for a new Spark; None means ``local[*]``.
         conf: additional Spark settings. A running Spark takes only those of SQL sessions.
-        spark: the caller's session, which keeps its settings (see `isolated`).
+        spark: the caller's session, which keeps its settings (see `isolate`).
         log: file for the output of a new Spark, see `start_spark`.
 
     Raises:
@@ -209,7 +209,7 @@ def get_session(
     check_settings(conf or {})
     running = spark or SparkSession.getActiveSession()
     if running is not None:
-        return isolated(running, conf)
+        return isolate(running, conf)
     require_java()
     # Workers must run this interpreter or a shipped copy of it: the code sent to them depends on
     # the version.
@@ -314,7 +314,7 @@ def start_spark(conf: Mapping[str, str], log: IO[bytes] | None = None) -> SparkS
         # Spark validates SQL settings when it reads the first of them.
         session.conf.get("spark.app.name")
     except SPARK_ERRORS as error:
-        printed = _printed(log)
+        printed = _read_output(log)
         module = missing_module(printed)
         if module is not None:
             raise incomplete((module,)) from error
@@ -359,7 +359,7 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     return record.msg not in _PY4J_MESSAGES
 
 
-def _printed(log: IO[bytes] | None) -> str:
+def _read_output(log: IO[bytes] | None) -> str:
     """Return the output of a JVM that failed to start."""
     if log is None or SparkContext._gateway is not None:
         return ""
@@ -385,12 +385,12 @@ def _ended_if_interrupted() -> Iterator[None]:
     """
     processes: list[subprocess.Popen[bytes]] = []
 
-    def recorded(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+    def start_recorded(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
         processes.append(subprocess.Popen(*arguments, **options))
         return processes[-1]
 
     launcher: Any = java_gateway
-    popen, launcher.Popen = launcher.Popen, recorded
+    popen, launcher.Popen = launcher.Popen, start_recorded
     try:
         yield
     except BaseException:

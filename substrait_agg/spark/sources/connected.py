@@ -121,14 +121,14 @@ class GivenRows:
                 values = whole(self.rows.column(name))
                 if values.null_count and not type_.nullable:
                     return None
-                columns[column_name(i)] = _converted(values, to_arrow(type_))
+                columns[column_name(i)] = _convert(values, to_arrow(type_))
         except (KeyError, pa.ArrowException):
             return None
         weights = whole(self.rows.column(WEIGHT))
         return pa.table({**columns, WEIGHT: weights.cast(pa.int64())})
 
 
-def _converted(values: pa.Array, target: pa.DataType) -> pa.Array:
+def _convert(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Return values in the type of the plan.
 
     Raises:

@@ -99,7 +99,7 @@ def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> Dat
     """
     table = ".".join(origin.table)
     readings = [
-        _reading(n, t, spec, table) for n, t in zip(origin.names, origin.types, strict=True)
+        _choose_reader(n, t, spec, table) for n, t in zip(origin.names, origin.types, strict=True)
     ]
     row = st.StructType(
         [st.StructField(n, r.parsed) for n, r in zip(origin.names, readings, strict=True)]
@@ -107,7 +107,7 @@ def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> Dat
     keyed = origin.upsert
     present = texts(events, VALUE, keyed).where(~F.trim("t").isin("", "null"))
     fields = [*_fields(row), *order_fields(keyed)]
-    opened = _opened(present, fields)
+    opened = _open(present, fields)
     faults = _envelope_faults(origin, table)
     if spec.bad_rows == "quarantine":
         faults += _value_faults(origin, readings, table)
@@ -115,7 +115,7 @@ def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> Dat
     else:
         placed = _place_of_event(opened.columns)
         opened = opened.where(raise_on([(broken, F.concat(t, placed)) for broken, t in faults]))
-    exploded = _exploded(opened, origin, row)
+    exploded = _explode(opened, origin, row)
     bad_columns = [name for name in exploded.columns if name in _ASIDE]
     columns = [
         r.convert(F.col("s.row").getField(n)).alias(n)
@@ -129,13 +129,13 @@ def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> Dat
     return exploded.select(*columns, *further, weight, *bad_columns)
 
 
-def _exploded(opened: DataFrame, origin: TableOrigin, row: st.StructType) -> DataFrame:
+def _explode(opened: DataFrame, origin: TableOrigin, row: st.StructType) -> DataFrame:
     """Return one row per removed or added row ``s``, with the columns that order the events.
 
     A bad event gives one row without values.
     """
     keyed = origin.upsert
-    removed_rows = _side("before", TOOK, -1) if keyed is None else removed(origin, keyed, row)
+    removed_rows = _side("before", TOOK, -1) if keyed is None else remove_key(origin, keyed, row)
     sides = F.array_compact(F.array(removed_rows, _side("after", BROUGHT, 1)))
     bad_columns = []
     if BAD in opened.columns:
@@ -146,7 +146,7 @@ def _exploded(opened: DataFrame, origin: TableOrigin, row: st.StructType) -> Dat
     return opened.select(F.explode(sides).alias("s"), *order, *bad_columns)
 
 
-def _opened(present: DataFrame, fields: list[st.StructField]) -> DataFrame:
+def _open(present: DataFrame, fields: list[st.StructField]) -> DataFrame:
     """Return the events without their schema part.
 
     The columns are ``t``, the text; ``corrupt``, not null if the text is not an event; the fields
@@ -307,7 +307,7 @@ def _absent(side: str, name: str, table: str) -> Fault:
 # --- encodings of values --------------------------------------------------------------------------
 
 
-def _reading(name: str, type_: Type, spec: SourceSpec, table: str) -> FieldReader:
+def _choose_reader(name: str, type_: Type, spec: SourceSpec, table: str) -> FieldReader:
     special = _SPECIAL.get(type_.kind)
     if special is not None:
         return special(name, type_, spec, table)
@@ -337,7 +337,7 @@ def _decimal(name: str, type_: Type, spec: SourceSpec, table: str) -> FieldReade
     what = f"column {name} of table {table}"
     return FieldReader(
         st.BinaryType(),
-        lambda column: _unscaled(column, type_, what),
+        lambda column: _unscale(column, type_, what),
         lambda column: F.when(
             _has_digits(column), _unscaled_text(column, type_).try_cast(to_spark(type_)).isNull()
         ).otherwise(F.lit(True)),
@@ -348,7 +348,7 @@ def _has_digits(column: Column) -> Column:
     return F.octet_length(column).between(1, 16)
 
 
-def _unscaled(column: Column, type_: Type, what: str) -> Column:
+def _unscale(column: Column, type_: Type, what: str) -> Column:
     """Convert bytes, a signed big-endian unscaled number, to a decimal."""
     error = F.raise_error(F.lit(f"[VALUE_OUT_OF_RANGE] {what} has a decimal of more than 16 bytes"))
     digits = _unscaled_text(column, type_)
@@ -407,12 +407,12 @@ def _date(_name: str, _type: Type, _spec: SourceSpec, _table: str) -> FieldReade
             _unless_number(column).cast("date")
         )
 
-    def broken(column: Column) -> Column:
+    def is_broken(column: Column) -> Column:
         number = column.rlike(WHOLE_NUMBER)
         days = column.try_cast("int").isNull()
         return F.when(number, days).otherwise(column.try_cast("date").isNull())
 
-    return FieldReader(st.StringType(), convert, broken)
+    return FieldReader(st.StringType(), convert, is_broken)
 
 
 def _unless_number(column: Column) -> Column:
@@ -452,12 +452,12 @@ def _instant(name: str, type_: Type, spec: SourceSpec, table: str) -> FieldReade
         )
         return instant.cast(target)
 
-    def broken(column: Column) -> Column:
+    def is_broken(column: Column) -> Column:
         if unit == "text":
             return column.try_cast(target).isNull()
         return _no_ticks(column, unit, day=type_.kind == "precision_time")
 
-    return FieldReader(st.StringType(), convert, broken)
+    return FieldReader(st.StringType(), convert, is_broken)
 
 
 def _no_ticks(column: Column, unit: str, *, day: bool) -> Column:
@@ -472,7 +472,7 @@ def _no_ticks(column: Column, unit: str, *, day: bool) -> Column:
     return broken | ~ticks.between(0, 86_400_000_000 * by - 1) if day else broken
 
 
-def _zoned(_name: str, type_: Type, _spec: SourceSpec, _table: str) -> FieldReader:
+def _to_zoned(_name: str, type_: Type, _spec: SourceSpec, _table: str) -> FieldReader:
     target = to_spark(type_)
     return FieldReader(
         st.StringType(),
@@ -486,7 +486,7 @@ _SPECIAL: dict[str, Callable[[str, Type, SourceSpec, str], FieldReader]] = {
     "date": _date,
     "precision_timestamp": _instant,
     "precision_time": _instant,
-    "precision_timestamp_tz": _zoned,
+    "precision_timestamp_tz": _to_zoned,
 }
 """Type kind -> its reader, for types whose encoding must be declared or differs from plain JSON."""
 
@@ -550,7 +550,7 @@ def order_columns(keyed: UpsertSource | None) -> list[Column]:
     ]
 
 
-def removed(origin: TableOrigin, keyed: UpsertSource, row: st.StructType) -> Column:
+def remove_key(origin: TableOrigin, keyed: UpsertSource, row: st.StructType) -> Column:
     """Return the removed key of an event as a row of weight -1 with null in all other columns.
 
     A delete removes its key. An update that changes the key removes the old key. For other events

@@ -77,7 +77,7 @@ class InputFiles:
     @property
     def first_file(self) -> list[str]:
         """Return the first data file as a list of paths to load."""
-        return [escaped(file) for file in self.files[:1]]
+        return [escape(file) for file in self.files[:1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class LocalFile:
     modified: int
 
 
-def escaped(name: str) -> str:
+def escape(name: str) -> str:
     """Return a glob that matches exactly this path or name."""
     return "".join(f"\\{c}" if c in _GLOB else c for c in name)
 
@@ -108,7 +108,7 @@ def is_glob(location: str) -> bool:
 
 def as_glob(location: str) -> str:
     """Return a glob for a location: itself, or the only match of a path that exists."""
-    return location if is_glob(location) else escaped(location)
+    return location if is_glob(location) else escape(location)
 
 
 def _exists_here(location: str) -> bool:
@@ -163,7 +163,7 @@ def expanded_globs(location: str, folders: dict[str, int]) -> list[str]:
     if not is_glob(location):
         return [normal_path(location)] if _exists_here(location) else []
     globs = map(normal_path, _without_slashes(location))
-    return [path for glob in globs for path in _matching(glob, folders)]
+    return [path for glob in globs for path in _match(glob, folders)]
 
 
 def normal_path(path: str) -> str:
@@ -181,7 +181,7 @@ def _without_slashes(pattern: str) -> list[str]:
     return [pattern]
 
 
-def _matching(pattern: str, folders: dict[str, int]) -> list[str]:
+def _match(pattern: str, folders: dict[str, int]) -> list[str]:
     paths = [""]
     for part in pattern.strip("/").split("/"):
         accepts, below = name_test(part), list[str]()
@@ -218,7 +218,7 @@ def _files_below(system: Any, status: Any) -> list[FoundFile]:
     if _is_here(str(uri.getScheme())):
         return list(_listed_here(root))
     depth = len(root.rstrip("/").split("/"))
-    listed = _listed(system, status)
+    listed = _iter_files(system, status)
     return [file for path, file in listed if all(map(is_shown, path.split("/")[depth:]))]
 
 
@@ -227,7 +227,7 @@ def _is_here(scheme: str) -> bool:
     return scheme == "file"
 
 
-def _listed(system: Any, status: Any) -> Iterator[tuple[str, FoundFile]]:
+def _iter_files(system: Any, status: Any) -> Iterator[tuple[str, FoundFile]]:
     """Yield the files below a folder, with their paths."""
     listing = system.listFiles(status.getPath(), True)
     while listing.hasNext():
@@ -486,8 +486,8 @@ def look_up(
     read = [file for file in listed if file[0] in parts.read]
     only = statuses[0].getPath()
     return InputFiles(
-        escaped(str(only.getParent().toString())) if single else glob,
-        escaped(str(only.getName())) if single else "",
+        escape(str(only.getParent().toString())) if single else glob,
+        escape(str(only.getName())) if single else "",
         tuple(uri for uri, _, _ in read),
         [glob],
         tuple(instant for _, instant, _ in read),

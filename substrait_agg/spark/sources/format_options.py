@@ -88,7 +88,7 @@ _ONE_CHARACTER = ("quote", "escape", "comment", "charToEscapeQuoteEscaping")
 _ZONE_LETTERS = frozenset("VzOXxZ")
 
 
-def spelled(options: Mapping[str, str], format_: str) -> dict[str, str]:
+def spell(options: Mapping[str, str], format_: str) -> dict[str, str]:
     """Return the options with their names in Spark's spelling.
 
     Raises:
@@ -138,7 +138,7 @@ def with_zoneless_format(options: Mapping[str, str]) -> dict[str, str]:
     format that contains a zone is not copied.
     """
     pattern = options.get("timestampFormat", "")
-    if not pattern or "timestampNTZFormat" in options or _ZONE_LETTERS & set(_unquoted(pattern)):
+    if not pattern or "timestampNTZFormat" in options or _ZONE_LETTERS & set(_unquote(pattern)):
         return dict(options)
     return {**options, "timestampNTZFormat": pattern}
 
@@ -182,6 +182,6 @@ def csv_separator(options: Iterable[tuple[str, str]]) -> str:
     return lower.get("sep", lower.get("delimiter", ",")).replace("\\t", "\t")
 
 
-def _unquoted(pattern: str) -> str:
+def _unquote(pattern: str) -> str:
     """Return a pattern without its parts in single quotes."""
     return "".join(pattern.split("'")[::2])

@@ -128,7 +128,7 @@ def _of_files(
             code, what = ("SOURCE_EMPTY", "has no file yet")
         raise InputRefused(
             code,
-            f"the source of {table} ({spec.redacted()}) {what}, so its columns are not known",
+            f"the source of {table} ({spec.redact()}) {what}, so its columns are not known",
             help=f"check the path; or {_HELP.format(table=table)}",
         )
     oldest = min(files, key=lambda file: (file.modified, file.name))

@@ -47,7 +47,7 @@ from substrait_agg.spark.types.bad_rows import (
 from substrait_agg.spark.types.schema import column_name
 from substrait_agg.spark.types.source_columns import (
     check_type,
-    converted,
+    convert,
     find_column,
     misfit,
     misfit_text,
@@ -159,14 +159,14 @@ def open_source(
         frame, of_files = _read(spark, spec, origin, table)
         if spec.change == "debezium":
             spec = replace(spec, change="weight", change_column=WEIGHT)
-    shaped, check = _shaped(frame, spec, origin, table), _check_of(frame, source, table)
+    shaped, check = _shape(frame, spec, origin, table), _check_of(frame, source, table)
     reader = parquet_reader(spec, frame.schema, origin)
     return SourceFrame(
         shaped,
         weight_kind(source),
         frame.isStreaming,
         reader,
-        _then(of_files, lambda rows: _shaped(rows, spec, origin, table)),
+        _then(of_files, lambda rows: _shape(rows, spec, origin, table)),
         check,
     )
 
@@ -179,7 +179,7 @@ def _open_connected(spark: SparkSession, spec: SourceSpec, origin: TableOrigin) 
     rows = given_schema(spec.schema.append(pa.field(WEIGHT, pa.int64())))
 
     def of_given(frame: DataFrame) -> DataFrame:
-        return _shaped(frame, spec, origin, table)
+        return _shape(frame, spec, origin, table)
 
     none = of_given(spark.createDataFrame([], rows))
     return SourceFrame(none, weight_kind(spec), streaming=True, of_given=of_given)
@@ -203,10 +203,10 @@ def _read(
 ) -> tuple[DataFrame, FilesReader | None]:
     """Return the rows of a source, and what reads them from some of its files."""
     if spec.change != "debezium":
-        return _opened(spark, spec, columns_to_read(spec, origin), table)
+        return _open(spark, spec, columns_to_read(spec, origin), table)
     # Spark reads the lines as text, so that an event that is not JSON gets an error of ours.
     lines = replace(spec, format="text") if spec.is_files else spec
-    events, of_files = _opened(spark, lines, {VALUE: Type("string")}, table)
+    events, of_files = _open(spark, lines, {VALUE: Type("string")}, table)
     rows_of_files = _then(of_files, lambda rows: change_rows(rows, origin, spec))
     return change_rows(events, origin, spec), rows_of_files
 
@@ -232,7 +232,7 @@ def columns_to_read(spec: SourceSpec, origin: TableOrigin) -> dict[str, Type]:
     return columns
 
 
-def _opened(
+def _open(
     spark: SparkSession, spec: SourceSpec, columns: Mapping[str, Type], table: str
 ) -> tuple[DataFrame, FilesReader | None]:
     try:
@@ -250,18 +250,18 @@ def unreadable(
     if condition == "COLUMN_ALREADY_EXISTS":
         return InputRefused(
             "COLUMN_AMBIGUOUS",
-            f"the source of {table} ({spec.redacted()}) has two columns whose names differ in case alone: {reason_of(error)}",
+            f"the source of {table} ({spec.redact()}) has two columns whose names differ in case alone: {reason_of(error)}",
             help="give every column a name of its own; Spark compares names without regard to case",
         )
     absent, reason = condition in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND"), reason_of(error)
     return InputRefused(
         "SOURCE_NOT_FOUND" if absent else "SOURCE_UNREADABLE",
-        f"the source of {table} ({spec.redacted()}) cannot be opened: {reason}",
+        f"the source of {table} ({spec.redact()}) cannot be opened: {reason}",
         help="check the location, the format and its options",
     )
 
 
-def _shaped(frame: DataFrame, spec: SourceSpec, origin: TableOrigin, table: str) -> DataFrame:
+def _shape(frame: DataFrame, spec: SourceSpec, origin: TableOrigin, table: str) -> DataFrame:
     names = [name for name in frame.columns if name not in _ADDED]
     fields = frame.schema.fields
     # Names by position stay unique where names are equal or differ only in case.
@@ -272,7 +272,7 @@ def _shaped(frame: DataFrame, spec: SourceSpec, origin: TableOrigin, table: str)
         actual, column = fields[ordinal].dataType, F.col(f"s{ordinal}")
         _check(spec, name, actual, type_, table)
         what = f"column {name} of table {table}"
-        columns.append(converted(column, actual, type_, what))
+        columns.append(convert(column, actual, type_, what))
         test = misfit(column, actual, type_)
         if test is not None:
             misfits.append((test[0], misfit_text(what, test[1])))
@@ -285,7 +285,7 @@ def _shaped(frame: DataFrame, spec: SourceSpec, origin: TableOrigin, table: str)
         columns += [F.col(f"s{names.index(f)}") for f in further_columns(origin.upsert)]
     weight = _weight(spec, names, fields, table)
     if spec.bad_rows == "fail":
-        return _failing(plain, columns, weight, origin, table)
+        return _fail_on_bad(plain, columns, weight, origin, table)
     if weight.read is not None:
         read.append(weight.read)
     row = _row(plain, spec, names, fields, read)
@@ -298,11 +298,11 @@ def _shaped(frame: DataFrame, spec: SourceSpec, origin: TableOrigin, table: str)
     return _setting_aside(plain, columns, weight, faults, row)
 
 
-def _named(columns: Sequence[Column]) -> list[Column]:
+def _to_columns(columns: Sequence[Column]) -> list[Column]:
     return [column.alias(column_name(i)) for i, column in enumerate(columns)]
 
 
-def _failing(
+def _fail_on_bad(
     plain: DataFrame, columns: Sequence[Column], weight: _Weight, origin: TableOrigin, table: str
 ) -> DataFrame:
     """Return the rows of a source; a bad row fails the batch.
@@ -313,7 +313,7 @@ def _failing(
     value = weight.value
     for _, text in weight.faults:  # the weight of a bad row is null, so it is computed only once
         value = F.coalesce(value, F.raise_error(text).cast("bigint"))
-    shaped = plain.select(*_named(columns), value.cast("bigint").alias(WEIGHT))
+    shaped = plain.select(*_to_columns(columns), value.cast("bigint").alias(WEIGHT))
     inputs = [F.col(column_name(i)) for i in range(len(columns))]
     faults = null_faults(origin, table, inputs, F.col(WEIGHT))
     return shaped.filter(raise_on(faults)) if faults else shaped
@@ -332,7 +332,7 @@ def _setting_aside(
     good = F.col(BAD).isNull()
     value = F.coalesce(F.when(good, weight.value.cast("bigint")), F.lit(0).cast("bigint"))
     return marked.select(
-        *_named([F.when(good, column) for column in columns]),
+        *_to_columns([F.when(good, column) for column in columns]),
         (value if weight.faults or bad_columns else weight.value.cast("bigint")).alias(WEIGHT),
         F.col(BAD),
     )
@@ -386,7 +386,7 @@ def _weight(
     _check(spec, spec.change_column, fields[ordinal].dataType, kind, table)
     column, what = F.col(f"s{ordinal}"), f"column {spec.change_column} of table {table}"
     read = TextColumn(names[ordinal], ordinal, column, kind)
-    build = {"weight": _plain_weight, "op": _signed}[spec.change]
+    build = {"weight": _plain_weight, "op": _sign}[spec.change]
     value, fault = build(column, what)
     return _Weight(value, (fault,), read)
 
@@ -396,7 +396,7 @@ def _plain_weight(column: Column, what: str) -> tuple[Column, Fault]:
     return column.cast("bigint"), (column.isNull(), text)
 
 
-def _signed(column: Column, what: str) -> tuple[Column, Fault]:
+def _sign(column: Column, what: str) -> tuple[Column, Fault]:
     words = ", ".join(OPERATIONS)
     shown = F.coalesce(F.concat(F.lit("'"), column, F.lit("'")), F.lit("null"))
     text = F.concat(

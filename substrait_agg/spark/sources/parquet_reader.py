@@ -143,9 +143,9 @@ class ParquetReader:
                 paths.append(_local_path(uri))
                 if "=" in paths[-1]:
                     return None  # a folder may have the value of a column in its name
-                with _opened(paths[-1]) as file:
+                with _open(paths[-1]) as file:
                     values = VALUE_BYTES * file.metadata.num_rows
-                    read = self._found(file, uri)
+                    read = self._find(file, uri)
                     size += sum(max(values, _bytes(file, c.name)) for c in read)
         except UNREADABLE:
             return None
@@ -153,8 +153,8 @@ class ParquetReader:
 
     def rows_of(self, path: str) -> pa.Table:
         """Read a file; one of `UNREADABLE` means that Spark has to read it."""
-        with _opened(path, self._dictionaries()) as file:
-            present = self._found(file, path)
+        with _open(path, self._dictionaries()) as file:
+            present = self._find(file, path)
             rows, names = file.metadata.num_rows, [column.name for column in present]
             read = file.read(columns=names, use_threads=rows >= THREADED_ROWS)
         columns = {}
@@ -163,7 +163,7 @@ class ParquetReader:
             values = (
                 whole(read.column(column.name)) if is_present else pa.nulls(rows, column.target)
             )
-            columns[column_name(i)] = _converted(values, column)
+            columns[column_name(i)] = _convert(values, column)
         columns[WEIGHT] = self._weights(read, rows)
         return pa.table(columns)
 
@@ -173,7 +173,7 @@ class ParquetReader:
             return None
         return None if self.change.name in {c.name for c in self.columns} else [self.change.name]
 
-    def _found(self, file: pq.ParquetFile, name: str) -> list[_Column]:
+    def _find(self, file: pq.ParquetFile, name: str) -> list[_Column]:
         """Return the columns that a file has, each once; `name` is the name of the file."""
         schema = file.schema_arrow
         lower_names = [name.lower() for name in schema.names]
@@ -199,12 +199,12 @@ class ParquetReader:
             return pa.array(np.ones(rows, np.int64))
         values = whole(read.column(self.change.name))
         if self.signs is None:
-            return _converted(values, self.change)
+            return _convert(values, self.change)
         if not pa.types.is_dictionary(values.type):
-            return self._signs_of(_converted(values, self.change), self.signs)
+            return self._signs_of(_convert(values, self.change), self.signs)
         if values.null_count:
             raise ValueError(self.change.name)
-        signs = self._signs_of(_converted(values.dictionary, self.change), self.signs)
+        signs = self._signs_of(_convert(values.dictionary, self.change), self.signs)
         return signs.take(values.indices)
 
     def _signs_of(self, operations: pa.Array, signs: Mapping[str, int]) -> pa.Array:
@@ -234,7 +234,7 @@ def check_types(
     def columns(uri: str) -> pa.Schema:
         with suppress(*UNREADABLE, *SPARK_ERRORS):
             place = _local_path(uri) if is_local(uri) else _footer(session(), uri)
-            with _opened(place) as file:
+            with _open(place) as file:
                 return file.schema_arrow
         return pa.schema([])
 
@@ -248,7 +248,7 @@ def check_types(
                     _check_type(field.name, field.type, read_as[field.name.lower()], uri)
 
 
-def _opened(place: str | bytes, dictionaries: list[str] | None = None) -> pq.ParquetFile:
+def _open(place: str | bytes, dictionaries: list[str] | None = None) -> pq.ParquetFile:
     """Open a file, or the end of one, by its path or its bytes."""
     source = place if isinstance(place, str) else pa.BufferReader(place)
     unit = INT96_UNIT
@@ -345,7 +345,7 @@ def _bytes(file: pq.ParquetFile, name: str) -> int:
     return sum(int(chunk.total_uncompressed_size) for chunk in groups)
 
 
-def _converted(values: pa.Array, column: _Column) -> pa.Array:
+def _convert(values: pa.Array, column: _Column) -> pa.Array:
     """Return values in the type of the plan."""
     if column.required and values.null_count:
         raise ValueError(column.name)

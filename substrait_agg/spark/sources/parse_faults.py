@@ -58,16 +58,16 @@ def load_texts(
     rows = rows.select("*", path_of_row).toDF(*(f"p{i}" for i in range(len(schema) + 1)))
     columns = [F.col(f"p{i}") for i in range(len(schema))]
     broken = [numbers.unreadable(c, f.dataType) for c, f in zip(columns, schema, strict=True)]
-    values = [numbers.parsed(c, f.dataType) for c, f in zip(columns, schema, strict=True)]
+    values = [numbers.parse(c, f.dataType) for c, f in zip(columns, schema, strict=True)]
     if schema.names[-1:] == [CORRUPT]:
         values = [F.when(~test, value) for test, value in zip(broken, values, strict=True)]
-        row = _written(columns[:-1], read, spec)
+        row = _write(columns[:-1], read, spec)
         any_broken = reduce(lambda a, b: a | b, broken)
         values[-1] = F.coalesce(columns[-1], F.when(any_broken, row))
     else:
         values = [
             value if numbers.in_file(f.dataType) == f.dataType else
-            F.when(~test, value).otherwise(_raised(column, f, F.col(f"p{len(schema)}")))
+            F.when(~test, value).otherwise(_raise(column, f, F.col(f"p{len(schema)}")))
             for test, value, column, f in zip(broken, values, columns, schema, strict=True)
         ]  # fmt: skip
     return rows.select(*(v.alias(f.name) for v, f in zip(values, schema, strict=True)))
@@ -82,7 +82,7 @@ def _number_texts(spec: SourceSpec) -> NumberTexts | None:
     return NumberTexts(spec.format == "csv", spec.decimal == ",", texts)
 
 
-def _written(columns: Sequence[Column], read: st.StructType, spec: SourceSpec) -> Column:
+def _write(columns: Sequence[Column], read: st.StructType, spec: SourceSpec) -> Column:
     """Return a row as text of its format."""
     fields = read.fields[: len(columns)]
     if spec.format == "csv":
@@ -90,7 +90,7 @@ def _written(columns: Sequence[Column], read: st.StructType, spec: SourceSpec) -
     return row_as_json([(f.name, c, f.dataType) for c, f in zip(columns, fields, strict=True)])
 
 
-def _raised(column: Column, field: st.StructField, path: Column) -> Column:
+def _raise(column: Column, field: st.StructField, path: Column) -> Column:
     text = F.concat(
         F.lit(f"[ROW_UNREADABLE] {ROW_OF_FILE}"),
         path,
@@ -141,7 +141,7 @@ def _csv_faults(
         ),
     )
     values = [_column_fault(texts[f"t{c.ordinal}"], c, table) for c in columns]
-    return [width, *values, (corrupt.isNotNull(), _unparsed(table, "CSV"))]
+    return [width, *values, (corrupt.isNotNull(), _is_unparsed(table, "CSV"))]
 
 
 def _json_faults(columns: Sequence[TextColumn], table: str) -> list[Fault]:
@@ -155,7 +155,7 @@ def _json_faults(columns: Sequence[TextColumn], table: str) -> list[Fault]:
     return [
         (no_object, error_text("ROW_UNREADABLE", f"{_row(table)} is not a JSON object")),
         *values,
-        (corrupt.isNotNull(), _unparsed(table, "JSON")),
+        (corrupt.isNotNull(), _is_unparsed(table, "JSON")),
     ]
 
 
@@ -170,7 +170,7 @@ def _column_fault(text: Column, column: TextColumn, table: str) -> Fault:
     return text.isNotNull() & column.value.isNull(), message
 
 
-def _unparsed(table: str, form: str) -> Column:
+def _is_unparsed(table: str, form: str) -> Column:
     return error_text(
         "ROW_UNREADABLE", f"{_row(table)} cannot be parsed as {form} with the types of the plan"
     )

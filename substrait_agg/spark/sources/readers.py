@@ -23,7 +23,7 @@ from substrait_agg.spark.session.errors import SPARK_ERRORS
 from substrait_agg.spark.sources.files import (
     InputFiles,
     absolute,
-    escaped,
+    escape,
     files_unread,
     is_glob,
     look_up,
@@ -125,7 +125,7 @@ def _read_files(
 
     def of_files(session: SparkSession, uris: Sequence[str]) -> DataFrame:
         batch = session.read.format(spec.format).options(**options)
-        paths = [escaped(unquote(uri)) for uri in uris]
+        paths = [escape(unquote(uri)) for uri in uris]
         return load_texts(lambda read: batch.schema(read).load(paths), spec, schema)
 
     return load_texts(lambda read: reader.schema(read).load(place.path), spec, schema), of_files
@@ -147,7 +147,7 @@ def with_absolute_location(
 def _not_found(spec: SourceSpec, table: str) -> InputRefused:
     return InputRefused(
         "SOURCE_NOT_FOUND",
-        f"the source of {table} ({spec.redacted()}) does not exist",
+        f"the source of {table} ({spec.redact()}) does not exist",
         help="check the path; if files arrive later, create the folder first",
     )
 
@@ -167,7 +167,7 @@ def check_exists(source: str | SourceSpec | DataFrame, table: str) -> None:
 
 def _check_all_read(spec: SourceSpec, place: InputFiles, table: str) -> None:
     """Refuse a source of which Spark silently misses files; warn of files in subfolders."""
-    source = f"the source of {table} ({spec.redacted()})"
+    source = f"the source of {table} ({spec.redact()})"
     if place.missed:
         raise files_unread(source, place.missed)
     if place.below:
@@ -210,11 +210,11 @@ def partition_columns(spark: SparkSession, spec: SourceSpec, place: InputFiles) 
     return reader.load(place.load_paths).schema
 
 
-def _planned(columns: ColumnTypes) -> st.StructType:
+def _to_planned(columns: ColumnTypes) -> st.StructType:
     return st.StructType([st.StructField(n, to_spark(t)) for n, t in columns.items()])
 
 
-def _chosen(
+def _choose(
     actual: st.StructType,
     columns: ColumnTypes,
     spec: SourceSpec,
@@ -238,7 +238,7 @@ def _parquet_schema(
         assumed = [st.StructField(n, reader_type(to_spark(t), t)) for n, t in columns.items()]
         return st.StructType(assumed), {}
     actual = _batch_schema(spark, spec, place.load_paths)
-    return _chosen(actual, columns, spec, table, reader_type), {}
+    return _choose(actual, columns, spec, table, reader_type), {}
 
 
 def _own_schema(
@@ -246,9 +246,9 @@ def _own_schema(
 ) -> tuple[st.StructType, dict[str, str]]:
     """Return the schema of files that contain one; the columns are converted after reading."""
     if not place.files:
-        return _planned(columns), {}
+        return _to_planned(columns), {}
     actual = _batch_schema(spark, spec, place.load_paths)
-    return _chosen(actual, columns, spec, table, lambda actual, type_: actual), {}
+    return _choose(actual, columns, spec, table, lambda actual, type_: actual), {}
 
 
 def _csv_schema(
@@ -261,7 +261,7 @@ def _csv_schema(
     if not place.files:
         raise InputRefused(
             "SOURCE_EMPTY",
-            f"the source of {table} ({spec.redacted()}) has no file yet, so its columns are not known",
+            f"the source of {table} ({spec.redact()}) has no file yet, so its columns are not known",
             help="start the run when the first file exists",
         )
     refuse_archives(place.files[:1], table)
@@ -317,7 +317,7 @@ def _names_by_position(
     if len(file_names) < len(names):
         raise InputRefused(
             "COLUMN_MISSING",
-            f"the source of {table} ({spec.redacted()}) has {len(file_names)} columns without a header, but the plan "
+            f"the source of {table} ({spec.redact()}) has {len(file_names)} columns without a header, but the plan "
             f"declares {len(names)}: {', '.join(names)}",
             help="give files with these columns in this order, or files with a header",
         )

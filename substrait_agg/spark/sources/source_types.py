@@ -25,7 +25,7 @@ from substrait_agg.plan.plannable import plannable
 from substrait_agg.plan.types import Type, names_width
 from substrait_agg.redaction import safe_cause
 from substrait_agg.spark.sources.connected import with_connected
-from substrait_agg.spark.sources.files import InputFiles, escaped, local_files, look_up
+from substrait_agg.spark.sources.files import InputFiles, escape, local_files, look_up
 from substrait_agg.spark.sources.open import unreadable
 from substrait_agg.spark.sources.readers import read_source, schema_of_file
 from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
@@ -176,7 +176,7 @@ def schema_of(
     if spec.change == "debezium" or spec.format in NO_TYPES:
         raise InputRefused(
             "SOURCE_TYPES_UNKNOWN",
-            f"the plan gives no column types for {shown}, and its source ({spec.redacted()}) has none",
+            f"the plan gives no column types for {shown}, and its source ({spec.redact()}) has none",
             help="give a source with types, such as Parquet or a DataFrame, or write the types into the plan",
         )
     if spec.is_connected:
@@ -205,7 +205,7 @@ def _schema_of_files(spark: SparkSession, spec: SourceSpec, table: str) -> st.St
         )
         raise InputRefused(
             code,
-            f"the source of {table} ({spec.redacted()}) {what}, so the column types are not known",
+            f"the source of {table} ({spec.redact()}) {what}, so the column types are not known",
             help="start the run when the first file exists, or write the column types into the plan",
         )
     return schema_of_file(spark, spec, place, _oldest(place))
@@ -214,7 +214,7 @@ def _schema_of_files(spark: SparkSession, spec: SourceSpec, table: str) -> st.St
 def _oldest(place: InputFiles) -> list[str]:
     if len(place.modified) != len(place.files):
         return place.first_file
-    return [escaped(min(zip(place.modified, place.files, strict=True))[1])]
+    return [escape(min(zip(place.modified, place.files, strict=True))[1])]
 
 
 def with_names(sources: Mapping[Table, Source], reads: Iterable[BoundRead]) -> dict[Table, Source]:

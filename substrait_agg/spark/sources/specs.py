@@ -25,7 +25,7 @@ from substrait_agg.spark.sources.format_options import (
     OF_SPARK_STREAM,
     OPTIONS,
     nearest,
-    spelled,
+    spell,
     with_zoneless_format,
 )
 
@@ -158,7 +158,7 @@ class SourceSpec:
         """Return whether the location is a path of files."""
         return self.format in FILE_FORMATS
 
-    def redacted(self) -> str:
+    def redact(self) -> str:
         """Return the specification as text without passwords, for logs, messages and snapshots."""
         pairs = list(self.options)
         if self.change_column and self.format != "changes":
@@ -184,7 +184,7 @@ class SourceSpec:
         return f"{self.format}:{place}" + (f"?{shown}" if shown else "")
 
     def __str__(self) -> str:
-        return self.redacted()
+        return self.redact()
 
 
 def _bad(code: str, text: str, message: str, help: str) -> UsageError:
@@ -267,7 +267,7 @@ def _change(pairs: dict[str, str], format_: str, text: str) -> tuple[ChangeKind,
 
 
 def _upsert(pairs: dict[str, str], change: ChangeKind, text: str) -> UpsertDeclaration | None:
-    keys, order = (_listed(pairs, word, text) for word in ("key", "order"))
+    keys, order = (_split(pairs, word, text) for word in ("key", "order"))
     if not keys:
         if order:
             raise _bad(
@@ -293,7 +293,7 @@ def _upsert(pairs: dict[str, str], change: ChangeKind, text: str) -> UpsertDecla
     )
 
 
-def _listed(pairs: dict[str, str], word: str, text: str) -> tuple[str, ...]:
+def _split(pairs: dict[str, str], word: str, text: str) -> tuple[str, ...]:
     if word not in pairs:
         return ()
     names = tuple(name.strip() for name in pairs.pop(word).split(","))
@@ -383,7 +383,7 @@ def _static(pairs: dict[str, str], format_: str, text: str) -> bool:
 def _checked_options(pairs: dict[str, str], format_: str, text: str) -> dict[str, str]:
     """Return the options of a format in Spark's spelling; raise for unknown or refused options."""
     try:
-        return with_zoneless_format(spelled(pairs, format_))
+        return with_zoneless_format(spell(pairs, format_))
     except KeyError as error:
         name = str(error.args[0])
         near = nearest(name, format_)

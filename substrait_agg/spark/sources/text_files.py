@@ -79,9 +79,7 @@ class _Place:
     table: str
     line: int
 
-    def refused(
-        self, line: int, what: str, help: str, code: str = "ROW_UNREADABLE"
-    ) -> InputRefused:
+    def refuse(self, line: int, what: str, help: str, code: str = "ROW_UNREADABLE") -> InputRefused:
         """Return the error for a line of the chunk; the first is 0."""
         message = f"line {self.line + line} of a file of table {self.table} {what}"
         return InputRefused(code, message, help=help, path=self.uri)
@@ -102,7 +100,7 @@ def text_check(spec: SourceSpec, schema: st.StructType, table: str) -> TextCheck
     whole = options.get("multiline", "").lower() == "true"
     if spec.format == "csv":
         marks = _csv_marks(spec)
-        unclosed = None if whole or marks is None else marks.unclosed()
+        unclosed = None if whole or marks is None else marks.unclosed_pattern()
 
         def csv(place: _Place, content: bytes) -> None:
             _check_utf8(place, _with_newlines(content))
@@ -152,7 +150,7 @@ def _check_utf8(place: _Place, content: bytes) -> None:
     try:
         content.decode()
     except UnicodeDecodeError as error:
-        raise place.refused(
+        raise place.refuse(
             content.count(b"\n", 0, error.start),
             "is not UTF-8: Spark would replace its characters",
             "save the file as UTF-8, or add its encoding to the source, such as encoding=ISO-8859-1",
@@ -170,7 +168,7 @@ class _CsvMarks:
     blank: str
     comment: str
 
-    def unclosed(self) -> re.Pattern[bytes]:
+    def unclosed_pattern(self) -> re.Pattern[bytes]:
         """Return the pattern of a line that ends in a quoted value."""
         mark, sep, blank = self.mark, self.sep, self.blank
         start = f"(?!{self.comment})" if self.comment else ""
@@ -221,7 +219,7 @@ def _check_breaks(place: _Place, content: bytes, marks: _CsvMarks) -> None:
     if start is None:
         return
     name = "CR LF" if first[0] == b"\r\n" else "CR"
-    raise place.refused(
+    raise place.refuse(
         _with_newlines(content[: start.end()]).count(b"\n") - 1,
         f"ends inside a quoted value with {name}, as the lines of the file do: Spark would read the break as LF",
         "write the lines of the file, or the breaks inside of values, with LF; or add "
@@ -240,7 +238,7 @@ def _check_quotes(place: _Place, content: bytes, quote: int, unclosed: re.Patter
     starts = np.concatenate(([0], ends[:-1] + 1))
     for line in odd.tolist():
         if unclosed.fullmatch(content, starts[line], ends[line]):
-            raise place.refused(
+            raise place.refuse(
                 line,
                 "ends inside a quoted value: Spark would read the rest of the value as another row",
                 "add multiLine=true to the source, or close the quote",
@@ -260,7 +258,7 @@ def _check_values(place: _Place, content: bytes, *, whole: bool) -> None:
                 if whole
                 else ("the line", "write every value into a line of its own")
             )  # fmt: skip
-            raise place.refused(
+            raise place.refuse(
                 line,
                 f"has something behind the first JSON value of {one}, and Spark reads only that value",
                 remedy,
@@ -344,9 +342,9 @@ def _check_keys(
     for line, text in enumerate([content] if whole else content.split(b"\n")):
         if keys[1].issuperset(keys[0].findall(text)):
             continue
-        other = _other_case(_parsed(text), schema)
+        other = _other_case(_parse(text), schema)
         if other is not None:
-            raise place.refused(
+            raise place.refuse(
                 line,
                 f"has the key {other[0]}, but the run reads the key {other[1]}: Spark would read null, because it compares "
                 "keys with regard to case",
@@ -375,7 +373,7 @@ def _written_keys(content: bytes) -> frozenset[bytes]:
     return frozenset(texts.unique().to_pylist())
 
 
-def _parsed(text: bytes) -> Any:
+def _parse(text: bytes) -> Any:
     try:
         return _decoder.raw_decode(text.decode("utf-8-sig", "ignore").strip())[0]
     except (ValueError, RecursionError):

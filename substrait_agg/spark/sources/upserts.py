@@ -99,7 +99,7 @@ def _unknown(
 ) -> InputRefused:
     return InputRefused(
         "ORDER_UNKNOWN",
-        f"the source of {table} ({spec.redacted()}) does not say which row of a key is the newest: {reason}",
+        f"the source of {table} ({spec.redact()}) does not say which row of a key is the newest: {reason}",
         help=f"add {instead}order=COLUMN, a column that grows with every change of a row{besides}",
     )
 

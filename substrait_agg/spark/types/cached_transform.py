@@ -50,7 +50,7 @@ class RecordedTransform:
         java_columns = self._frame._jcols(*columns)
         return self._then(lambda frame: frame.select(java_columns))
 
-    def grouped(self, keys: tuple[str, ...], first: Column, *others: Column) -> RecordedTransform:
+    def group(self, keys: tuple[str, ...], first: Column, *others: Column) -> RecordedTransform:
         """Apply ``DataFrame.groupBy`` and then ``agg``."""
         by, sums = self._frame._jcols(*keys), self._frame._jcols(*others)
         one = first._jc
@@ -75,12 +75,10 @@ class RecordedTransform:
         return self._frame, self._steps
 
     def _then(self, step: Step) -> RecordedTransform:
-        return RecordedTransform(
-            _wrapped(step(self._frame._jdf), self._frame), (*self._steps, step)
-        )
+        return RecordedTransform(_wrap(step(self._frame._jdf), self._frame), (*self._steps, step))
 
 
-def _wrapped(java_frame: Any, frame: DataFrame) -> DataFrame:
+def _wrap(java_frame: Any, frame: DataFrame) -> DataFrame:
     whole: DataFrame = type(frame)(java_frame, frame.sparkSession)
     return whole
 
@@ -111,4 +109,4 @@ class TransformCache:
         java_frame = frame._jdf
         for step in self._steps[key]:
             java_frame = step(java_frame)
-        return _wrapped(java_frame, frame)
+        return _wrap(java_frame, frame)

@@ -46,7 +46,7 @@ def convert(column: Column, source: Type, target: Type, *, null_on_failure: bool
 
 def _before(column: Column, source: Type, target: Type, *, null_on_failure: bool) -> Column:
     if target.kind in UNSIGNED:
-        return _unsigned(column, source, target, null_on_failure=null_on_failure)
+        return _cast_unsigned(column, source, target, null_on_failure=null_on_failure)
     if "uuid" in (source.kind, target.kind):
         return _uuid(column, source, target, null_on_failure=null_on_failure)
     if source.kind in ("decimal", "u64") and target.kind in _NARROW:
@@ -63,7 +63,7 @@ def _before(column: Column, source: Type, target: Type, *, null_on_failure: bool
     return column
 
 
-def _unsigned(column: Column, source: Type, target: Type, *, null_on_failure: bool) -> Column:
+def _cast_unsigned(column: Column, source: Type, target: Type, *, null_on_failure: bool) -> Column:
     if source.kind in TEXTS:
         # A text with a fraction is not an integer, so the fraction is parsed and then tested.
         number = column.try_cast(_TEXT) if null_on_failure else column.cast(_TEXT)

@@ -70,7 +70,7 @@ def absolute(column: Column, params: Params) -> Column:
     return F.when(is_negative(column, params), negative(column, params)).otherwise(column)
 
 
-def scaled(column: Column, scale: int) -> Column:
+def scale_by(column: Column, scale: int) -> Column:
     """Return a decimal(38,0) times 10^-scale, exactly."""
     return _cast(column * _unit(scale), (MAX, scale))
 
@@ -90,7 +90,7 @@ def _limb(text: Column, index: int, count: int) -> Column:
     return F.substr(text, F.lit(start), F.lit(BASE_DIGITS)).cast("bigint")
 
 
-def _carried(coefficients: list[Column]) -> Column:
+def _carry(coefficients: list[Column]) -> Column:
     """Return the digits of the sum of `coefficients[i] * BASE^i`, which must not be negative."""
     base = F.lit(BASE).cast("bigint")
     start = F.struct(F.lit(0).cast("bigint").alias("carry"), F.lit("").alias("text"))
@@ -112,7 +112,7 @@ def _carried(coefficients: list[Column]) -> Column:
     )
 
 
-def _rounded(text: Column, scale: int, minus: Column, target: Params) -> Column:
+def _round(text: Column, scale: int, minus: Column, target: Params) -> Column:
     """Return the number with digits `text` and `scale`, rounded to `target`.
 
     `minus` is true for negative numbers. A number that does not fit `target` fails the batch.
@@ -159,7 +159,7 @@ def add(left: Column, right: Column, p: Params, q: Params, target: Params) -> Co
             x, y = _limb(v["x"], i, TERM_LIMBS), _limb(v["y"], i, TERM_LIMBS)
             coefficients.append(F.when(same, x + y).when(more, x - y).otherwise(y - x))
         minus = F.when(same | more, v["m"]).otherwise(v["n"])
-        return _rounded_once(_carried(coefficients), scale, minus, target)
+        return _rounded_once(_carry(coefficients), scale, minus, target)
 
     return let(parts, body)
 
@@ -182,9 +182,9 @@ def _sum_is_exact(p: Params, q: Params, target: Params) -> bool:
 
 
 def _rounded_once(text: Column, scale: int, minus: Column, target: Params) -> Column:
-    """Return `_rounded` of a text, which Spark computes once."""
+    """Return `_round` of a text, which Spark computes once."""
     pair = F.struct(text.alias("text"), minus.alias("minus"))
-    return let(pair, lambda v: _rounded(v["text"], scale, v["minus"], target))
+    return let(pair, lambda v: _round(v["text"], scale, v["minus"], target))
 
 
 def multiply(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
@@ -212,7 +212,7 @@ def multiply(left: Column, right: Column, p: Params, q: Params, target: Params) 
             for term in terms[1:]:
                 total = total + term
             coefficients.append(total)
-        return _rounded_once(_carried(coefficients), scale, v["minus"], target)
+        return _rounded_once(_carry(coefficients), scale, v["minus"], target)
 
     return let(parts, body)
 

@@ -26,7 +26,7 @@ def with_normalised_keys(
         floats: whether to normalise float keys as well. Spark's grouping does so itself.
     """
     changed = {
-        field.name: hashable(normalised(F.col(field.name), field.dataType), field.dataType)
+        field.name: hashable(normalise(F.col(field.name), field.dataType), field.dataType)
         for field in frame.schema.fields
         if field.name in keys and _has_forms(field.dataType) and (floats or not _is_float(field))
     }
@@ -35,7 +35,7 @@ def with_normalised_keys(
 
 def restored_keys(frame: RecordedTransform, types: Mapping[str, st.DataType]) -> RecordedTransform:
     """Return the frame with the columns of `with_normalised_keys` converted back to their types."""
-    changed = {n: restored(F.col(n), t) for n, t in types.items() if _has_map(t)}
+    changed = {n: restore(F.col(n), t) for n, t in types.items() if _has_map(t)}
     return frame.withColumns(changed)
 
 
@@ -43,7 +43,7 @@ def _is_float(field: st.StructField) -> bool:
     return isinstance(field.dataType, (st.FloatType, st.DoubleType))
 
 
-def normalised(column: Column, type_: st.DataType) -> Column:
+def normalise(column: Column, type_: st.DataType) -> Column:
     """Return values in a form that is the same for all equal values, on every level of nesting.
 
     -0.0 becomes 0.0, every NaN gets the same bits, and map entries are ordered by key. A map in
@@ -55,13 +55,13 @@ def normalised(column: Column, type_: st.DataType) -> Column:
         nan, zero = F.lit(float("nan")).cast(type_), F.lit(0.0).cast(type_)
         return F.when(F.isnan(column), nan).otherwise(column + zero)
     if isinstance(type_, st.MapType):
-        entries = F.transform(F.map_entries(column), lambda e: _entry(e, type_, normalised))
+        entries = F.transform(F.map_entries(column), lambda e: _entry(e, type_, normalise))
         return F.map_from_entries(F.array_sort(entries, _by_key))
-    return _rebuilt(column, type_, normalised)
+    return _rebuilt(column, type_, normalise)
 
 
 def hashable(column: Column, type_: st.DataType) -> Column:
-    """Return `normalised` values in a type that Spark can hash; maps become arrays of entries."""
+    """Return `normalise` values in a type that Spark can hash; maps become arrays of entries."""
     if not _has_map(type_):
         return column
     if isinstance(type_, st.MapType):
@@ -69,13 +69,13 @@ def hashable(column: Column, type_: st.DataType) -> Column:
     return _rebuilt(column, type_, hashable)
 
 
-def restored(column: Column, type_: st.DataType) -> Column:
+def restore(column: Column, type_: st.DataType) -> Column:
     """Return a result of `hashable` converted back to `type_`."""
     if not _has_map(type_):
         return column
     if isinstance(type_, st.MapType):
-        return F.map_from_entries(F.transform(column, lambda e: _entry(e, type_, restored)))
-    return _rebuilt(column, type_, restored)
+        return F.map_from_entries(F.transform(column, lambda e: _entry(e, type_, restore)))
+    return _rebuilt(column, type_, restore)
 
 
 def _entry(entry: Column, type_: st.MapType, rewrite: Rewrite) -> Column:

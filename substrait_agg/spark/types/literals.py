@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from substrait_agg.plan.arrow import unsupported
+from substrait_agg.plan.arrow import refuse_type
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.types.schema import MAX_FRACTION_DIGITS, cast_target
 from substrait_agg.spark.types.struct_fields import struct_of
@@ -119,7 +119,7 @@ def literal(value: Any, type_: Type) -> Column:
     """
     build = _LITERALS.get(type_.kind)
     if build is None:
-        raise unsupported(type_)
+        raise refuse_type(type_)
     if type_.kind == "interval_compound":
         return _compound(value, type_)
     target = cast_target(type_)
@@ -143,5 +143,5 @@ def _to_micros(
         return None, MAX_FRACTION_DIGITS
     whole, rest = divmod(value[2], 10 ** (digits - MAX_FRACTION_DIGITS))
     if rest:
-        raise unsupported(type_)
+        raise refuse_type(type_)
     return (value[0], value[1], whole), MAX_FRACTION_DIGITS

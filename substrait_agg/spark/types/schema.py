@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from pyspark.sql import types as st
 
-from substrait_agg.plan.arrow import MAX_DECIMAL_PRECISION, unsupported
+from substrait_agg.plan.arrow import MAX_DECIMAL_PRECISION, refuse_type
 from substrait_agg.plan.types import Type, field_name
 
 MAX_FRACTION_DIGITS = 6
@@ -60,7 +60,7 @@ _FRACTIONAL: dict[str, Callable[[], st.DataType]] = {
 def _decimal(type_: Type) -> st.DataType:
     precision, scale = type_.params
     if not (1 <= precision <= MAX_DECIMAL_PRECISION and 0 <= scale <= precision):
-        raise unsupported(type_)
+        raise refuse_type(type_)
     return st.DecimalType(precision, scale)
 
 
@@ -104,7 +104,7 @@ def to_spark(type_: Type) -> st.DataType:
         return _FRACTIONAL[type_.kind]()
     if type_.kind in _BUILT:
         return _BUILT[type_.kind](type_)
-    raise unsupported(type_)
+    raise refuse_type(type_)
 
 
 def cast_target(type_: Type) -> st.DataType | str:

@@ -233,11 +233,11 @@ def _any_misfit(elements: Column, actual: st.DataType, type_: Type) -> tuple[Col
     if fault is None:
         return None
 
-    def broken(element: Column) -> Column:
+    def is_broken(element: Column) -> Column:
         test = misfit(element, actual, type_)
         return F.lit(False) if test is None else F.coalesce(test[0], F.lit(False))
 
-    return F.exists(elements, broken), fault[1]
+    return F.exists(elements, is_broken), fault[1]
 
 
 def misfit_text(what: str, words: str) -> Column:
@@ -256,7 +256,7 @@ def _unless_misfit(
     return F.when(~broken, value).otherwise(error)
 
 
-def converted(column: Column, actual: st.DataType, type_: Type, what: str) -> Column:
+def convert(column: Column, actual: st.DataType, type_: Type, what: str) -> Column:
     """Convert a column from type `actual`, which `fits`, to the plan's `type_`.
 
     The result does not depend on session settings. A value that is a `misfit` fails the batch with
@@ -287,24 +287,26 @@ def _uuid(column: Column, actual: st.DataType) -> Column:
 
 def _nested_converted(column: Column, actual: st.DataType, type_: Type, what: str) -> Column:
     """Convert the parts of a nested value; the caller's cast then sets names and nullability."""
-    if not any(map(_checked, type_.children)):
+    if not any(map(_needs_check, type_.children)):
         return column
     if isinstance(actual, st.ArrayType):
         inner, element = actual.elementType, type_.children[0]
-        return F.transform(column, lambda x: converted(x, inner, element, what))
+        return F.transform(column, lambda x: convert(x, inner, element, what))
     if isinstance(actual, st.MapType):
         (key, value), key_type, value_type = type_.children, actual.keyType, actual.valueType
-        column = F.transform_keys(column, lambda k, _v: converted(k, key_type, key, what))
-        return F.transform_values(column, lambda _k, v: converted(v, value_type, value, what))
+        column = F.transform_keys(column, lambda k, _v: convert(k, key_type, key, what))
+        return F.transform_values(column, lambda _k, v: convert(v, value_type, value, what))
     fields = zip(_fields(actual), type_.children, strict=True)
-    parts = [converted(column.getField(f.name), f.dataType, t, what) for f, t in fields]
+    parts = [convert(column.getField(f.name), f.dataType, t, what) for f, t in fields]
     return F.when(column.isNotNull(), struct_of(parts))
 
 
-def _checked(type_: Type) -> bool:
+def _needs_check(type_: Type) -> bool:
     """Return whether values of the type need more than a plain cast."""
     kinds = ("uuid", "precision_time", "precision_timestamp", "precision_timestamp_tz")
-    return type_.kind in kinds or type_.kind in INTEGER_BITS or any(map(_checked, type_.children))
+    return (
+        type_.kind in kinds or type_.kind in INTEGER_BITS or any(map(_needs_check, type_.children))
+    )
 
 
 def _fields(type_: st.DataType) -> list[st.StructField]:

@@ -68,7 +68,7 @@ def _struct_in_plan_order(
     fields = []
     for place, (name, type_, inner) in zip(places, parts, strict=True):
         if place is None:
-            raise _missing(column, [name], actual.names)
+            raise _refuse_missing(column, [name], actual.names)
         field = actual.fields[place]
         read = in_plan_order(field.dataType, type_, inner, f"{column}.{name}")
         fields.append(st.StructField(field.name, read, field.nullable))
@@ -123,7 +123,7 @@ def _keys(parts: Sequence[_Part], spelled: Sequence[str], column: str) -> list[s
     for names in (planned, by_position):
         if not spelled or any(_place(name, spelled) is not None for name in names):
             return names
-    raise _missing(column, planned, spelled)
+    raise _refuse_missing(column, planned, spelled)
 
 
 def _parts(type_: Type, names: Sequence[str]) -> list[_Part]:
@@ -145,7 +145,7 @@ def _place(name: str, spelled: Sequence[str]) -> int | None:
     return places[0] if len(places) == 1 else None
 
 
-def _missing(column: str, names: Sequence[str], spelled: Sequence[str]) -> InputRefused:
+def _refuse_missing(column: str, names: Sequence[str], spelled: Sequence[str]) -> InputRefused:
     return InputRefused(
         "COLUMN_MISSING",
         f"the struct {column} has no field {' or '.join(names)} in the source (its fields: {', '.join(spelled)})",

@@ -52,20 +52,20 @@ class NumberTexts:
                 )
         return st.StringType() if self._is_number(type_) else type_
 
-    def parsed(self, column: Column, type_: st.DataType) -> Column:
+    def parse(self, column: Column, type_: st.DataType) -> Column:
         """Return a column that was read as `in_file` says in its type; null for what is no number."""
         if self.in_file(type_) == type_:
             return column
         match type_:
             case st.ArrayType():
-                return F.transform(column, lambda each: self.parsed(each, type_.elementType))
+                return F.transform(column, lambda each: self.parse(each, type_.elementType))
             case st.MapType():
                 return F.transform_values(
-                    column, lambda _, value: self.parsed(value, type_.valueType)
+                    column, lambda _, value: self.parse(value, type_.valueType)
                 )
             case st.StructType():
                 parts = (
-                    self.parsed(column.getField(f.name), f.dataType).alias(f.name)
+                    self.parse(column.getField(f.name), f.dataType).alias(f.name)
                     for f in type_.fields
                 )
                 return F.when(column.isNotNull(), F.struct(*parts))

@@ -43,17 +43,17 @@ def _floats(column: pa.Array) -> pa.Array:
 
 def _list(column: pa.Array) -> pa.Array:
     elements, bounds = elements_of(column, column.values)
-    return _nested(pa.ListArray.from_arrays, column, bounds, canonical(elements))
+    return _to_nested(pa.ListArray.from_arrays, column, bounds, canonical(elements))
 
 
 def _map(column: pa.Array) -> pa.Array:
     keys, items, bounds, order = map_entries(column)
     indices = pa.array(order)
     parts = canonical(keys.take(indices)), canonical(items.take(indices))
-    return _nested(pa.MapArray.from_arrays, column, bounds, *parts)
+    return _to_nested(pa.MapArray.from_arrays, column, bounds, *parts)
 
 
-def _nested(
+def _to_nested(
     make: Callable[..., pa.Array],
     column: pa.Array,
     bounds: npt.NDArray[np.int64],

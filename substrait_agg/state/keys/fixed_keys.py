@@ -126,18 +126,18 @@ def _raw(array: pa.Array, dtype: np.dtype[Any], per_row: int = 1) -> npt.NDArray
     return np.frombuffer(array.buffers()[1], dtype, count=len(array) * per_row, offset=start)
 
 
-def _unsigned(array: pa.Array) -> list[Part]:
+def _encode_unsigned(array: pa.Array) -> list[Part]:
     size = array.type.bit_width // 8
     return [(_raw(array, np.dtype(f"u{size}")).astype(np.uint64), size)]
 
 
-def _signed(array: pa.Array) -> list[Part]:
+def _encode_signed(array: pa.Array) -> list[Part]:
     size = array.type.bit_width // 8
     values = _raw(array, np.dtype(f"u{size}")).astype(np.uint64)
     return [(values ^ np.uint64(1 << (8 * size - 1)), size)]
 
 
-def _floating(array: pa.Array) -> list[Part]:
+def _encode_floating(array: pa.Array) -> list[Part]:
     size = array.type.bit_width // 8
     bits = canonical_floats(_raw(array, np.dtype(f"f{size}"))).view(f"i{size}")
     # Invert all bits of negative numbers, and only the sign of other numbers.
@@ -182,12 +182,12 @@ def _calendar_interval(array: pa.Array) -> list[Part]:
 
 _PARTS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], list[Part]]], ...] = (
     (pa.types.is_interval, _calendar_interval),
-    (pa.types.is_unsigned_integer, _unsigned),
-    (pa.types.is_signed_integer, _signed),
-    (pa.types.is_floating, _floating),
+    (pa.types.is_unsigned_integer, _encode_unsigned),
+    (pa.types.is_signed_integer, _encode_signed),
+    (pa.types.is_floating, _encode_floating),
     (pa.types.is_decimal128, _wide_decimal),
     (pa.types.is_decimal256, _wide_decimal),
-    (pa.types.is_decimal, _signed),
-    (pa.types.is_temporal, _signed),
+    (pa.types.is_decimal, _encode_signed),
+    (pa.types.is_temporal, _encode_signed),
     (pa.types.is_fixed_size_binary, _fixed_binary),
 )

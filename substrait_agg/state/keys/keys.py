@@ -36,7 +36,7 @@ from substrait_agg.state.keys.fixed_keys import Part, Words, fixed_parts, pack, 
 from substrait_agg.state.keys.rows import Indices, Mask, as_mask, stable_order
 from substrait_agg.state.keys.variable_keys import (
     first_words,
-    joined,
+    join,
     parts_as_bytes,
     variable_bytes,
 )
@@ -179,7 +179,7 @@ def prefix_keys(columns: Sequence[pa.Array], components: Sequence[Component]) ->
         pieces.append(_bytes(column, component, last=i == len(components) - 1))
     if pending:
         pieces.append(parts_as_bytes(pending, length))
-    rest = joined(*pieces)
+    rest = join(*pieces)
     return EncodedKeys((first_words(rest),), rest)
 
 
@@ -268,10 +268,10 @@ def sort_order(leading: Sequence[npt.NDArray[Any]], keys: EncodedKeys) -> tuple[
 def _by_numbers(columns: Sequence[npt.NDArray[Any]], rows: int) -> tuple[Indices, Mask]:
     first = np.zeros(rows, np.bool_)
     first[:1] = True
-    packed = _packed(columns) if columns else None
+    packed = _pack(columns) if columns else None
     if packed is None and len(columns) > 1:
         # Hashes need 64 bits; their ranks leave room for the other columns.
-        packed = _packed([_ranks(columns[0]), *columns[1:]])
+        packed = _pack([_ranks(columns[0]), *columns[1:]])
     if packed is not None:
         order = stable_order(packed)
         columns = [packed]
@@ -295,7 +295,7 @@ def _ranks(column: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return ranks
 
 
-def _packed(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint64] | None:
+def _pack(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint64] | None:
     """Pack columns of numbers in one column with the same order.
 
     The numbers are in the upper bits. None if they need more than 64 bits.

@@ -35,7 +35,7 @@ def slices_to_take(columns: Sequence[pa.Array], indices: Indices) -> Iterator[sl
     yield from map(slice, [0, *cuts], [*cuts, len(indices)])
 
 
-def repeated(rows: pa.RecordBatch, counts: Indices) -> Iterator[pa.RecordBatch]:
+def repeat(rows: pa.RecordBatch, counts: Indices) -> Iterator[pa.RecordBatch]:
     """Yield each row as often as its count says, few enough rows at once."""
     at = np.repeat(np.arange(len(counts)), counts)
     for part in slices_to_take(rows.columns, at):

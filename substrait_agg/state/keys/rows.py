@@ -34,16 +34,16 @@ def as_mask(values: pa.Array | pa.ChunkedArray) -> Mask:
         values = one_array(values)
     if values.type != pa.bool_() or values.null_count:
         return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.bool_)
-    return _unpacked(values.buffers()[1], values)
+    return _unpack(values.buffers()[1], values)
 
 
 def is_present(values: pa.Array) -> Mask:
     """Return a mask of the values that are not null."""
     validity = values.buffers()[0] if values.null_count else None
-    return as_mask(values.is_valid()) if validity is None else _unpacked(validity, values)
+    return as_mask(values.is_valid()) if validity is None else _unpack(validity, values)
 
 
-def _unpacked(bits: pa.Buffer, values: pa.Array) -> Mask:
+def _unpack(bits: pa.Buffer, values: pa.Array) -> Mask:
     """Return the bits of the values in a bitmap; ten times as fast as Arrow's conversion."""
     first, skipped = divmod(values.offset, 8)
     bytes_ = np.frombuffer(bits, np.uint8)[first:] if len(values) else np.zeros(0, np.uint8)
@@ -51,7 +51,7 @@ def _unpacked(bits: pa.Buffer, values: pa.Array) -> Mask:
     return bools[skipped:].view(np.bool_)
 
 
-def filled(values: pa.Array) -> npt.NDArray[Any]:
+def fill_nulls(values: pa.Array) -> npt.NDArray[Any]:
     """Return numbers as a numpy array, with 0 for null."""
     if not values.null_count:
         return np.asarray(values.to_numpy(zero_copy_only=False))
@@ -98,7 +98,7 @@ def take(columns: Sequence[pa.Array], indices: npt.NDArray[Any]) -> list[pa.Arra
     """Return the rows `indices` of all columns."""
     places = pa.array(indices)
     return [
-        _taken(column, indices) if column.null_count and _is_plain(column) else column.take(places)
+        _take(column, indices) if column.null_count and _is_plain(column) else column.take(places)
         for column in columns
     ]
 
@@ -110,7 +110,7 @@ def take_or_null(columns: Sequence[pa.Array], indices: Indices) -> list[pa.Array
         return take(columns, indices)
     places = pa.array(indices, mask=missing)
     return [
-        _taken(column, indices) if _is_plain(column) else column.take(places) for column in columns
+        _take(column, indices) if _is_plain(column) else column.take(places) for column in columns
     ]
 
 
@@ -119,7 +119,7 @@ def _is_plain(column: pa.Array) -> bool:
     return bool(len(column) and pa.types.is_primitive(type_) and type_.bit_width in (32, 64))
 
 
-def _taken(column: pa.Array, indices: npt.NDArray[Any]) -> pa.Array:
+def _take(column: pa.Array, indices: npt.NDArray[Any]) -> pa.Array:
     """Take numbers, null where the index is below 0. Arrow is slow for columns with nulls."""
     inside = np.maximum(indices, 0)
     numbers = _numbers(column, np.dtype(f"i{column.type.bit_width // 8}")).take(inside)

@@ -30,15 +30,15 @@ def variable_bytes(
         raise ValueError("a null in a key column that is not nullable")
     value = _value(array, raw=raw)
     if descending:
-        value = _inverted(value)
+        value = _invert(value)
     if not nullable:
         return value
-    return joined(
+    return join(
         parts_as_bytes([(null_flags(array, nulls_first=nulls_first), 1)], len(array)), value
     )
 
 
-def joined(*parts: pa.Array | bytes) -> pa.Array:
+def join(*parts: pa.Array | bytes) -> pa.Array:
     """Concatenate binary columns or constants, row by row."""
     if len(parts) == 1:
         return parts[0]
@@ -118,24 +118,24 @@ def _value(array: pa.Array, *, raw: bool = False) -> pa.Array:
     if size is not None:
         return parts_as_bytes(fixed_parts(array, nullable=True)[1:], len(array))
     if pa.types.is_struct(array.type):
-        return joined(*(_nested(field) for field in array.flatten()))
+        return join(*(_encode_nested(field) for field in array.flatten()))
     if pa.types.is_map(array.type):
         return _map(array)
     if pa.types.is_fixed_size_list(array.type):
         array = array.cast(pa.list_(array.type.value_field))
     if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
         elements, bounds = elements_of(array, array.values)
-        return _sequence(joined(_ELEMENT, _nested(elements)), bounds)
+        return _sequence(join(_ELEMENT, _encode_nested(elements)), bounds)
     strings = pc.fill_null(array.cast(pa.binary()), b"")
-    return strings if raw else joined(_escaped(strings), _END)
+    return strings if raw else join(_escape(strings), _END)
 
 
-def _nested(array: pa.Array) -> pa.Array:
+def _encode_nested(array: pa.Array) -> pa.Array:
     """Encode a value inside another: ascending, null before all values."""
     return variable_bytes(array, nullable=True, descending=False, nulls_first=True, raw=False)
 
 
-def _escaped(strings: pa.Array) -> pa.Array:
+def _escape(strings: pa.Array) -> pa.Array:
     if not (_buffers(strings)[1] == 0).any():
         return strings
     return pc.replace_substring(strings, pattern=_ZERO, replacement=_ESCAPED)
@@ -161,7 +161,7 @@ def elements_of(array: pa.Array, values: pa.Array) -> tuple[pa.Array, npt.NDArra
 def _sequence(elements: pa.Array, bounds: npt.NDArray[np.int64]) -> pa.Array:
     """Concatenate encoded elements per list; their bytes are already adjacent."""
     offsets, data = _buffers(elements)
-    return joined(_binary(offsets[bounds], data), _LAST)
+    return join(_binary(offsets[bounds], data), _LAST)
 
 
 def map_entries(array: pa.Array) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int64], pa.Array]:
@@ -172,7 +172,7 @@ def map_entries(array: pa.Array) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int
 
 
 def _entries(keys: pa.Array, items: pa.Array) -> pa.Array:
-    return joined(_ELEMENT, _nested(keys), _nested(items))
+    return join(_ELEMENT, _encode_nested(keys), _encode_nested(items))
 
 
 def _entry_order(entries: pa.Array, bounds: npt.NDArray[np.int64]) -> pa.Array:
@@ -188,7 +188,7 @@ def _map(array: pa.Array) -> pa.Array:
     return _sequence(entries.take(_entry_order(entries, bounds)), bounds)
 
 
-def _inverted(values: pa.Array) -> pa.Array:
+def _invert(values: pa.Array) -> pa.Array:
     offsets, data = _buffers(values)
     return _binary(offsets, ~data)
 

@@ -63,7 +63,7 @@ class FindingCollector:
         self._found.setdefault((code, path, message), Finding(code, path, message, help, "note"))
 
     @contextmanager
-    def caught(self, code: str, path: str) -> Iterator[None]:
+    def catch(self, code: str, path: str) -> Iterator[None]:
         """Turn exceptions of a check into errors: damaged content may break any reader."""
         try:
             yield

@@ -23,7 +23,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def consolidated(parts: Iterable[pa.Table]) -> pa.Table:
+def consolidate(parts: Iterable[pa.Table]) -> pa.Table:
     """Consolidate rows in pieces: add up weights and leave out rows of weight 0."""
     buffered: list[pa.Table] = [pa.table({WEIGHT: pa.array([], pa.int64())})]
     rows, most = 0, ROWS_AT_ONCE
@@ -33,13 +33,13 @@ def consolidated(parts: Iterable[pa.Table]) -> pa.Table:
         buffered = [*buffered, part] if rows else [part]
         rows += part.num_rows
         if rows > most:
-            buffered = [_collapsed(buffered)]
+            buffered = [_collapse(buffered)]
             rows = buffered[0].num_rows
             most = max(ROWS_AT_ONCE, 2 * rows)
-    return _collapsed(buffered)
+    return _collapse(buffered)
 
 
-def _collapsed(parts: list[pa.Table]) -> pa.Table:
+def _collapse(parts: list[pa.Table]) -> pa.Table:
     rows = pa.concat_tables(parts)
     if not rows.num_rows:
         return rows

@@ -140,19 +140,19 @@ def shape_of(document: PlanDocument, operator: int) -> OperatorColumns | None:
 
 def value_columns(schema: pa.Schema) -> list[str]:
     """Return the columns of a run of groups that have values."""
-    return _numbered(schema, "v")
+    return _number(schema, "v")
 
 
 def component_columns(schema: pa.Schema) -> list[str]:
     """Return the columns of a run of entries that have values."""
-    return _numbered(schema, "p")
+    return _number(schema, "p")
 
 
-def _numbered(schema: pa.Schema, letter: str) -> list[str]:
+def _number(schema: pa.Schema, letter: str) -> list[str]:
     return [name for name in schema.names if re.fullmatch(f"{letter}\\d+", name)]
 
 
-def named(columns: Sequence[str], names: Sequence[str] | None) -> list[str]:
+def name_columns(columns: Sequence[str], names: Sequence[str] | None) -> list[str]:
     """Return the names of columns in the plan, or the columns themselves if these are unknown."""
     if names is None or len(names) != len(columns):
         return list(columns)

@@ -161,10 +161,10 @@ class _Check:
                 inputs = partial(self._port, below)
                 output = output_rows(below, self._trees(below), inputs)
                 rows += port_rows(node, branch, output)
-                missing = missing or self._missing(below, node, inputs)
+                missing = missing or self._find_missing(below, node, inputs)
         return InputRows(rows, missing)
 
-    def _missing(self, below: Node, node: Node, inputs: PortRows) -> str:
+    def _find_missing(self, below: Node, node: Node, inputs: PortRows) -> str:
         """Return which output rows of an operator may be missing for the operator above it."""
         if passes_rows_on(below, inputs):
             return "rows with a null in the key of a join below"

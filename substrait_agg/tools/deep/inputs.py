@@ -81,10 +81,10 @@ def port_rows(node: Node, branch: Branch, rows: Iterable[pa.Table]) -> Iterator[
     for part in rows:
         stepped = apply_steps(part, branch.steps, carried=(WEIGHT,))
         if stepped.num_rows:
-            yield with_sets(_prepared(port, stepped), node)
+            yield with_sets(_prepare(port, stepped), node)
 
 
-def _prepared(port: Port, rows: pa.Table) -> pa.Table:
+def _prepare(port: Port, rows: pa.Table) -> pa.Table:
     count = rows.num_rows
     columns = [whole(rows.column(name)) for name in rows.column_names if name != WEIGHT]
     prepared = {

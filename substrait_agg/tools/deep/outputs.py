@@ -43,7 +43,7 @@ from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.storage import Storage
 from substrait_agg.state.tree import KeyedLayout, KeyedTree
 from substrait_agg.tools.deep.inputs import NotComputable, output_table
-from substrait_agg.tools.deep.reference_join import joined, null_keys
+from substrait_agg.tools.deep.reference_join import join, null_keys
 
 Int64s = npt.NDArray[np.int64]
 
@@ -88,21 +88,21 @@ class StoredTrees:
     operator: StatefulOperator
     state: OperatorState
 
-    def keyed(self, name: str) -> KeyedTree:
+    def open_keyed(self, name: str) -> KeyedTree:
         """Open a tree of rows by key."""
         layout = self.operator.state_schema()[name]
         if not isinstance(layout, KeyedLayout):
             raise TypeError(name)
         return KeyedTree(self.storage, self.state[name], layout.schema, layout.keys)
 
-    def ordered(self, name: str, extra: Entries | None = None) -> OrderedTree:
+    def open_ordered(self, name: str, extra: Entries | None = None) -> OrderedTree:
         """Open an ordered tree, with further entries on top of it."""
         layout = self.operator.state_schema()[name]
         if not isinstance(layout, TreeLayout):
             raise TypeError(name)
         return OrderedTree(self.storage, self.state[name], layout, extra)
 
-    def arranged(self, name: str) -> Arrangement:
+    def open_arranged(self, name: str) -> Arrangement:
         """Open an arrangement."""
         layout = self.operator.state_schema()[name]
         if not isinstance(layout, ArrangementLayout):
@@ -114,10 +114,12 @@ def passes_rows_on(node: Node, inputs: PortRows) -> bool:
     """Return whether the output may have rows of tables that no tree has, besides `output_rows`."""
     if not isinstance(node, Join):
         return False
-    return any(_reads_input(join_spec(node), port) and not _known(inputs, port) for port in (0, 1))
+    return any(
+        _reads_input(join_spec(node), port) and not _is_known(inputs, port) for port in (0, 1)
+    )
 
 
-def _known(inputs: PortRows, port: int) -> bool:
+def _is_known(inputs: PortRows, port: int) -> bool:
     try:
         return inputs(port).complete
     except NotComputable:
@@ -149,8 +151,8 @@ def output_rows(node: Node, trees: StoredTrees, inputs: PortRows) -> Iterator[pa
 
 def _of_groups(node: Node, trees: StoredTrees, _inputs: PortRows) -> Iterator[pa.Table]:
     """Return the rows of groups, and those of groups that have left if they are kept."""
-    closed = trees.keyed(CLOSED).scan() if CLOSED in trees.state.trees else ()
-    for rows in chain(trees.keyed(GROUP).scan(), closed):
+    closed = trees.open_keyed(CLOSED).scan() if CLOSED in trees.state.trees else ()
+    for rows in chain(trees.open_keyed(GROUP).scan(), closed):
         weights = rows.column("shown").to_numpy()
         shown = rows.filter(pa.array(weights > 0))
         columns = [shown.column(name).combine_chunks() for name in node.columns]
@@ -158,7 +160,7 @@ def _of_groups(node: Node, trees: StoredTrees, _inputs: PortRows) -> Iterator[pa
 
 
 def _of_upserts(node: Node, trees: StoredTrees, _inputs: PortRows) -> Iterator[pa.Table]:
-    for rows in trees.keyed(GROUP).scan():
+    for rows in trees.open_keyed(GROUP).scan():
         live = rows.filter(rows.column(THERE))
         columns = [live.column(name).combine_chunks() for name in node.columns]
         yield output_table(columns, np.ones(live.num_rows, np.int64))
@@ -169,7 +171,7 @@ def _of_ordered_rows(node: Node, trees: StoredTrees, _inputs: PortRows) -> Itera
     if not isinstance(spec, TopKSpec | WindowSpec):
         raise TypeError(node)
     keys = _group_keys(trees, len(spec.keys))
-    for rows in trees.ordered(entries_tree(LIVE)).scan():
+    for rows in trees.open_ordered(entries_tree(LIVE)).scan():
         if rows.num_rows:
             ordered = _in_order(spec, rows)
             if isinstance(spec, TopKSpec):
@@ -183,7 +185,7 @@ def _group_keys(trees: StoredTrees, keys: int) -> pa.Table:
     names = ["hash", "chain", *(f"k{i}" for i in range(keys))]
     layout = trees.operator.state_schema()[GROUP]
     schema = pa.schema([layout.schema.field(name) for name in names])
-    parts = [part.select(names) for part in trees.keyed(GROUP).scan()]
+    parts = [part.select(names) for part in trees.open_keyed(GROUP).scan()]
     return pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
 
 
@@ -285,7 +287,7 @@ def _of_join(node: Node, trees: StoredTrees, inputs: PortRows) -> Iterator[pa.Ta
     if spec.residual is not None and not supports(spec.residual):
         raise NotComputable("only Spark can compute the condition of the join")
     sides = [_side(spec, port, trees, inputs) for port in range(2)]
-    for rows in joined(spec, sides[0], sides[1]):
+    for rows in join(spec, sides[0], sides[1]):
         yield rows.rename_columns([*(f"c{i}" for i in range(len(spec.types))), WEIGHT])
 
 
@@ -295,8 +297,8 @@ def _side(spec: JoinSpec, port: int, trees: StoredTrees, inputs: PortRows) -> pa
     if not spec.stored[port]:
         rows = [as_stored(spec, port, part) for part in inputs(port).all()]
         return pa.concat_tables([layout.schema.empty_table(), *rows]).combine_chunks()
-    parts = [layout.schema.empty_table(), *trees.arranged(arrangement_tree(port)).scan()]
-    if _reads_input(spec, port) and _known(inputs, port):
+    parts = [layout.schema.empty_table(), *trees.open_arranged(arrangement_tree(port)).scan()]
+    if _reads_input(spec, port) and _is_known(inputs, port):
         for rows in inputs(port).tables:
             stored = as_stored(spec, port, rows)
             keys = [stored.column(f"k{i}").combine_chunks() for i in range(len(spec.keys))]

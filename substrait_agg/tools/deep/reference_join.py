@@ -44,7 +44,7 @@ class _Side:
         return self.rows.take(pa.array(at))
 
 
-def joined(spec: JoinSpec, left: pa.Table, right: pa.Table) -> Iterator[pa.Table]:
+def join(spec: JoinSpec, left: pa.Table, right: pa.Table) -> Iterator[pa.Table]:
     """Yield the output rows of a join with their weights, in no order.
 
     Args:

@@ -16,7 +16,7 @@ from substrait_agg.flow.graph.aggregate import Distinct
 from substrait_agg.flow.graph.join import Join
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.functions.aggregates.accumulators import MET
-from substrait_agg.functions.numbers.stored_digits import FIXED, fitted
+from substrait_agg.functions.numbers.stored_digits import FIXED, fit
 from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.common.completeness import KeyBound, complete
 from substrait_agg.operator.common.emission import ALL
@@ -35,7 +35,7 @@ from substrait_agg.state.entries import Entries
 from substrait_agg.state.keys.canonical import canonical
 from substrait_agg.state.keys.keys import encode
 from substrait_agg.state.keys.rows import Mask, as_mask, equal, group_rows, row_hashes
-from substrait_agg.tools.checks.rows import comparable_rows, consolidated
+from substrait_agg.tools.checks.rows import comparable_rows, consolidate
 from substrait_agg.tools.deep.inputs import NotComputable
 from substrait_agg.tools.deep.outputs import PortRows, StoredTrees, as_stored
 from substrait_agg.tools.deep.reference_join import null_keys
@@ -69,7 +69,7 @@ def differing_rows(
     """
     plus = (_comparable(part, 1) for part in expected)
     minus = (_comparable(part, -1) for part in stored)
-    left = consolidated(part for parts in (plus, minus) for part in parts)
+    left = consolidate(part for parts in (plus, minus) for part in parts)
     weights = left.column(WEIGHT).to_numpy()
     return int(np.abs(weights if complete else weights[weights > 0]).sum())
 
@@ -130,7 +130,7 @@ def _arrangements(spec: JoinSpec, trees: StoredTrees, inputs: PortRows) -> Itera
             continue
         name = arrangement_tree(port)
         expected = (_matchable(spec, port, rows) for rows in parts.tables)
-        stored = (_without_hash(rows) for rows in trees.arranged(name).scan())
+        stored = (_without_hash(rows) for rows in trees.open_arranged(name).scan())
         if wrong := differing_rows(expected, stored, complete=parts.complete):
             yield _from_below(name, wrong)
     if reasons:
@@ -160,7 +160,7 @@ def hashes_of_keys(node: Node, trees: StoredTrees) -> Iterator[Difference]:
     spec = join_spec(node)
     names = [f"k{i}" for i in range(len(spec.keys))]
     ports = [port for port, kept in enumerate(spec.stored) if kept]
-    scans = [trees.arranged(arrangement_tree(port)).scan() for port in ports]
+    scans = [trees.open_arranged(arrangement_tree(port)).scan() for port in ports]
     parts = [rows.select(["hash", *names]) for scan in scans for rows in scan]
     if not parts or not names:
         return
@@ -197,7 +197,7 @@ def _groups(
     if node.events:
         rows = [None if part is None else _of_groups(part, stored) for part in rows]
     computed = _from_nothing(trees, [part for part in rows if part is not None], stored)
-    compared = partial(_compared, spec, waits=bool(trees.state[PENDING]))
+    compared = partial(_to_compared, spec, waits=bool(trees.state[PENDING]))
     if wrong := differing_rows(map(compared, computed[GROUP]), [compared(stored)]):
         yield _from_below("groups", wrong)
     yield from _entries(spec, trees, computed, waiting)
@@ -217,7 +217,7 @@ def _entries(
         name, weights = entries_tree(together[0]), spec.trees[together[0]].layout.weights
         values = (f"p{c}" for c in range(len(tree.layout.components)))
         names = ["hash", *values, weights[together.index(i)]]
-        entries = trees.ordered(name).scan()
+        entries = trees.open_ordered(name).scan()
         stored_rows = (_without(part, left_out).select(names) for part in entries)
         if wrong := differing_rows((t.select(names) for t in computed[name]), stored_rows):
             yield _from_below(entries_tree(i), wrong)
@@ -240,7 +240,7 @@ def _of_groups(rows: pa.RecordBatch, stored: pa.Table) -> pa.RecordBatch:
 def _some_rows(node: Node, trees: StoredTrees, parts: Sequence[pa.Table]) -> Iterator[Difference]:
     """Yield a difference if rows of the input are not among the rows of a view."""
     names = [f"k{i}" for i in range(len(node.keys))]
-    groups = trees.keyed(GROUP).scan()
+    groups = trees.open_keyed(GROUP).scan()
     stored = (rows.select([*names, "shown"]) for rows in groups)
     if wrong := differing_rows((p.select([*names, WEIGHT]) for p in parts), stored, complete=False):
         yield _from_below("groups", wrong)
@@ -248,17 +248,17 @@ def _some_rows(node: Node, trees: StoredTrees, parts: Sequence[pa.Table]) -> Ite
 
 def _stored_groups(spec: OperatorSpec, trees: StoredTrees) -> pa.Table:
     schema = spec.layout.schema
-    parts = [fitted(part, schema) for part in trees.keyed(GROUP).scan()]
+    parts = [fit(part, schema) for part in trees.open_keyed(GROUP).scan()]
     return pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
 
 
-def _compared(spec: OperatorSpec, groups: pa.Table, *, waits: bool) -> pa.Table:
+def _to_compared(spec: OperatorSpec, groups: pa.Table, *, waits: bool) -> pa.Table:
     """Return the columns of groups that follow from the input, each with the weight 1.
 
     Groups that wait show older values; of one without rows, only its old row is left. Surrogate
     keys depend on what was there before.
     """
-    groups = fitted(groups, spec.layout.schema)
+    groups = fit(groups, spec.layout.schema)
     names = [f"k{i}" for i in range(len(spec.keys))]
     if not any(a.kind == MET for a in spec.accumulators):
         names.append(FIXED)
@@ -330,7 +330,7 @@ def _from_nothing(
     woken, _ = operator.wake(state, ALL, initial_groups=_initial_groups(trees, stored))
     if not parts and not woken:
         return {name: [] for name in operator.state_schema()}
-    slice_ = operator.completed([*parts, *woken], ALL)
+    slice_ = operator.complete([*parts, *woken], ALL)
     result = operator.apply(_by_port(operator, slice_), state, ALL)
     return {name: [table] for name, table in result.trees.items()}
 
@@ -364,7 +364,7 @@ def _initial_groups(trees: StoredTrees, stored: pa.Table) -> InitialGroups:
 
 
 def _reader(trees: StoredTrees) -> StateReader:
-    return StateReader(trees.keyed, trees.ordered, trees.arranged, _no_surrogates)
+    return StateReader(trees.open_keyed, trees.open_ordered, trees.open_arranged, _no_surrogates)
 
 
 def _no_surrogates(count: int) -> Int64s:
@@ -391,16 +391,16 @@ def against_itself(node: Node, trees: StoredTrees) -> Iterator[Difference]:
     if node.forget:
         raise NotComputable("groups are evicted when they are idle")
     spec, state = operator.spec, _reader(trees)
-    pending = trees.keyed(PENDING).scan() if PENDING in operator.state_schema() else ()
+    pending = trees.open_keyed(PENDING).scan() if PENDING in operator.state_schema() else ()
     hashes = (part.column("hash").to_numpy() for part in pending)
     waiting = np.concatenate([np.zeros(0, np.uint64), *hashes])
     wrong = 0
-    for groups in trees.keyed(GROUP).scan():
+    for groups in trees.open_keyed(GROUP).scan():
         idle = ~np.isin(groups.column("hash").to_numpy(), waiting)
         names = ["hash", *(f"k{i}" for i in range(len(spec.keys)))]
         rows = groups.select(names).filter(pa.array(idle))
         if rows.num_rows:
-            slice_ = operator.completed([rows], ALL)
+            slice_ = operator.complete([rows], ALL)
             wrong += operator.apply(_by_port(operator, slice_), state, ALL).changes.num_rows
     if wrong:
         yield Difference("the values of groups and the numbers that they are computed from", wrong)
@@ -411,7 +411,7 @@ def _encoded_keys(spec: OperatorSpec, trees: StoredTrees) -> Iterator[Difference
     for i, tree in enumerate(spec.trees):
         wrong = 0
         stored = not tree.extremes_only and tree.within is None
-        for rows in trees.ordered(entries_tree(i)).scan() if stored else ():
+        for rows in trees.open_ordered(entries_tree(i)).scan() if stored else ():
             entries = Entries.from_table(rows, tree.layout)
             if not len(entries):
                 continue
@@ -434,10 +434,10 @@ def _stored_extremes(spec: OperatorSpec, trees: StoredTrees) -> Iterator[Differe
         count = len(tree.layout.components)
         expected = (
             _ends(part, count, last=side == "last")
-            for part in trees.ordered(entries_tree(i)).scan()
+            for part in trees.open_ordered(entries_tree(i)).scan()
         )
         names = ["hash", "chain", *(f"e{number}_{c}" for c in range(count))]
-        stored = (_each_once(part, names) for part in trees.keyed(GROUP).scan())
+        stored = (_each_once(part, names) for part in trees.open_keyed(GROUP).scan())
         if wrong := differing_rows(expected, stored, complete=False):
             yield Difference(f"the extremes of groups and {entries_tree(i)}", wrong)
 

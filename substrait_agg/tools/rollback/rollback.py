@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from substrait_agg.commit.documents.envelope import damaged, seal, unseal
+from substrait_agg.commit.documents.envelope import refuse_damage, seal, unseal
 from substrait_agg.commit.documents.file_names import snapshot_name, version_of
-from substrait_agg.commit.documents.json_codec import built, encoded
+from substrait_agg.commit.documents.json_codec import build, encode
 from substrait_agg.commit.documents.plan_document import PLANS, document_name
 from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
@@ -42,7 +42,7 @@ class Rollback:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
-        values: dict[str, Any] = encoded(self)
+        values: dict[str, Any] = encode(self)
         return values
 
     def to_bytes(self, checkpoint: str) -> bytes:
@@ -60,9 +60,9 @@ class Rollback:
         """
         opened = unseal(content, ROLLBACK, format=ROLLBACK_FORMAT, checkpoint=checkpoint)
         try:
-            return built(Rollback, opened.body)
+            return build(Rollback, opened.body)
         except (ValueError, TypeError) as error:
-            raise damaged(ROLLBACK, f"it cannot be read ({error})") from error
+            raise refuse_damage(ROLLBACK, f"it cannot be read ({error})") from error
 
 
 def rollback(
@@ -91,9 +91,9 @@ def rollback(
     """
     with lock_for_tool(checkpoint.folder, alone=no_run):
         if checkpoint.root.exists(ROLLBACK):
-            plan = _begun(checkpoint, to)
+            plan = _begin(checkpoint, to)
         else:
-            plan = _planned(checkpoint, to, force=force)
+            plan = _plan(checkpoint, to, force=force)
             if dry_run:
                 return plan
             checkpoint.root.replace(ROLLBACK, plan.to_bytes(checkpoint.identity))
@@ -102,11 +102,11 @@ def rollback(
         return plan
 
 
-def _begun(checkpoint: Checkpoint, to: int) -> Rollback:
+def _begin(checkpoint: Checkpoint, to: int) -> Rollback:
     try:
         content = checkpoint.root.read(ROLLBACK)
     except OSError as error:
-        raise damaged(ROLLBACK, f"it cannot be read ({error})") from error
+        raise refuse_damage(ROLLBACK, f"it cannot be read ({error})") from error
     plan = Rollback.of(content, checkpoint.identity)
     if plan.to == to:
         return plan
@@ -118,7 +118,7 @@ def _begun(checkpoint: Checkpoint, to: int) -> Rollback:
     )
 
 
-def _planned(checkpoint: Checkpoint, to: int, *, force: bool) -> Rollback:
+def _plan(checkpoint: Checkpoint, to: int, *, force: bool) -> Rollback:
     target, newest = checkpoint.snapshot(to), checkpoint.newest_snapshot()
     if newest is None:
         raise TypeError("a version without a newest one")
@@ -138,9 +138,9 @@ def _check_state(checkpoint: Checkpoint, target: Snapshot) -> None:
         try:
             whole = checkpoint.state.is_whole(run.name, run.bytes, run.crc)
         except OSError as error:
-            raise damaged(run.name, str(error)) from error
+            raise refuse_damage(run.name, str(error)) from error
         if not whole:
-            raise damaged(run.name, "its size or checksum is not the one in the snapshot")
+            raise refuse_damage(run.name, "its size or checksum is not the one in the snapshot")
 
 
 def _outputs_ahead(refused: list[OutputAhead], to: int, *, force: bool) -> StateRefused:

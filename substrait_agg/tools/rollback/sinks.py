@@ -212,13 +212,13 @@ def _size_at(path: Path, kind: str, size: int, view: View, later: range) -> int:
             file.seek(max(0, start))
             content = file.read(len(tail))
     except OSError as error:
-        raise _damaged(path, f"it cannot be read: {error.strerror}") from error
+        raise _refuse_damage(path, f"it cannot be read: {error.strerror}") from error
     if start < 0 or content != tail:
-        raise _damaged(path, "its end does not contain the versions to remove")
+        raise _refuse_damage(path, "its end does not contain the versions to remove")
     return start
 
 
-def _damaged(path: Path, message: str) -> StateRefused:
+def _refuse_damage(path: Path, message: str) -> StateRefused:
     help = "restore the file; or remove it and its record in outputs/, and the next run writes both again"
     return StateRefused("OUTPUT_DAMAGED", message, help=help, path=str(path))
 
@@ -241,7 +241,7 @@ def cut_output(folder: Location, ahead: OutputAhead, version: int, fence: Fence)
                 path.unlink(missing_ok=True)
 
 
-def _named(paths: Iterable[Path], prefix: str) -> list[tuple[int, Path]]:
+def _list_named(paths: Iterable[Path], prefix: str) -> list[tuple[int, Path]]:
     """Return versions and paths of files with the names of an output. Other files are ignored."""
     pattern = re.compile(rf"{prefix}-([0-9]{{20}})\.parquet")
     matches = ((pattern.fullmatch(path.name), path) for path in paths)
@@ -249,7 +249,7 @@ def _named(paths: Iterable[Path], prefix: str) -> list[tuple[int, Path]]:
 
 
 _FILES: dict[str, Callable[[Path], list[tuple[int, Path]]]] = {
-    "changes-parquet": lambda folder: _named(folder.glob("changes-*.parquet"), "changes"),
-    "late-parquet": lambda folder: _named(folder.glob("*/late-*.parquet"), "late"),
+    "changes-parquet": lambda folder: _list_named(folder.glob("changes-*.parquet"), "changes"),
+    "late-parquet": lambda folder: _list_named(folder.glob("*/late-*.parquet"), "late"),
 }
 """Files of an output by kind, each with its version."""

@@ -35,7 +35,7 @@ from substrait_agg.explanation.tree import NumberColumns, OperatorColumns
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, DIGIT_BITS, MET
 from substrait_agg.functions.numbers.stored_digits import unpack_digits
 from substrait_agg.operator.common.names import GROUP, PENDING, VERSION, WEIGHT, entries_tree
-from substrait_agg.required import required
+from substrait_agg.required import require
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.keys.keys import EncodedKeys, before
 from substrait_agg.state.keys.rows import group_rows, row_hashes
@@ -87,9 +87,9 @@ class _Verification:
         findings = self._found
         document = self._document()
         retention = RetentionState()
-        with findings.caught("STATE_DAMAGED", "kept.json"):
+        with findings.catch("STATE_DAMAGED", "kept.json"):
             retention = self._checkpoint.retention_state()
-        with findings.caught("STATE_DAMAGED", "settings.json"):
+        with findings.catch("STATE_DAMAGED", "settings.json"):
             self._checkpoint.settings()
         snapshots = self._snapshots(retention)
         self._check_predecessors(snapshots, document)
@@ -101,7 +101,7 @@ class _Verification:
         if snapshots:
             self._whole(document, snapshots)
         else:
-            with findings.caught("STATE_DAMAGED", "snapshots"):
+            with findings.catch("STATE_DAMAGED", "snapshots"):
                 self._checkpoint.check_versions()
         if document is not None:
             check_records(self._checkpoint.folder, findings)
@@ -115,7 +115,7 @@ class _Verification:
     def _forget_swept(self, snapshots: Sequence[Snapshot]) -> None:
         """Ignore files deleted during verification."""
         retention = RetentionState()
-        with self._found.caught("STATE_DAMAGED", "kept.json"):
+        with self._found.catch("STATE_DAMAGED", "kept.json"):
             retention = self._checkpoint.retention_state()
         runs = {s.version: {f"state/{name}" for name in state_files(s)} for s in snapshots}
         needed = {path for v, paths in runs.items() if v >= retention.state_from for path in paths}
@@ -128,14 +128,14 @@ class _Verification:
 
     def _document(self) -> PlanDocument | None:
         document: list[PlanDocument | None] = [None]
-        with self._found.caught("STATE_DAMAGED", PLAN):
+        with self._found.catch("STATE_DAMAGED", PLAN):
             document.append(self._checkpoint.document())
         return document[-1]
 
     def _document_of(self, plan: str, path: str) -> PlanDocument | None:
         if plan not in self._documents:
             self._documents[plan] = None
-            with self._found.caught("CHAIN_BROKEN", path):
+            with self._found.catch("CHAIN_BROKEN", path):
                 self._documents[plan] = self._checkpoint.document_of(plan)
         return self._documents[plan]
 
@@ -145,16 +145,16 @@ class _Verification:
         read = []
         for version in versions:
             path = f"snapshots/{snapshot_name(version)}"
-            with self._found.caught("STATE_DAMAGED", path):
+            with self._found.catch("STATE_DAMAGED", path):
                 read.append(self._checkpoint.snapshot(version))
         self._checked["versions"] = len(read)
         if versions and versions[0] > retention.changes_from:
-            self._missing(range(retention.changes_from, versions[0]))
+            self._report_missing(range(retention.changes_from, versions[0]))
         for previous, after in pairwise(versions):
-            self._missing(range(previous + 1, after))
+            self._report_missing(range(previous + 1, after))
         return read
 
-    def _missing(self, versions: range) -> None:
+    def _report_missing(self, versions: range) -> None:
         for version in versions[:10]:
             message = f"version {version} is missing, but newer versions exist"
             self._found.fault("SNAPSHOT_MISSING", f"snapshots/{snapshot_name(version)}", message)
@@ -176,7 +176,7 @@ class _Verification:
         for change in snapshot.change_files:
             path = f"changes/{change.name}"
             if self._is_whole(self._checkpoint.changes, change, path):
-                with self._found.caught("CHANGES_DAMAGED", path):
+                with self._found.catch("CHANGES_DAMAGED", path):
                     columns = [VERSION] if change.name in records else [VERSION, WEIGHT]
                     self._change_rows(change, snapshot.version, path, columns)
 
@@ -195,7 +195,7 @@ class _Verification:
     ) -> bool:
         self._checked["files"] += 1
         self._checked["bytes"] += file.bytes
-        with self._found.caught("FILE_DAMAGED", path):
+        with self._found.catch("FILE_DAMAGED", path):
             if not storage.exists(file.name):
                 self._found.fault(
                     "FILE_MISSING", path, "a version refers to it, but it does not exist"
@@ -220,7 +220,7 @@ class _Verification:
                 self._looked_at.add(identity)
                 where = f"state/{names.name}"
                 if self._is_whole(self._checkpoint.state, names, where):
-                    with self._found.caught("STATE_DAMAGED", where):
+                    with self._found.catch("STATE_DAMAGED", where):
                         self._checked["rows"] += read_list(self._checkpoint.state, names).num_rows
         path = f"snapshots/{snapshot_name(snapshot.version)}"
         for tree in all_trees(snapshot):
@@ -232,7 +232,7 @@ class _Verification:
                 self._looked_at.add(identity)
                 where = f"state/{run.name}"
                 if self._is_whole(self._checkpoint.state, run, where):
-                    with self._found.caught("RUN_DAMAGED", where):
+                    with self._found.catch("RUN_DAMAGED", where):
                         self._checked["rows"] += check_run(
                             self._checkpoint.state, run, where, self._found, tree.form
                         )
@@ -245,12 +245,12 @@ class _Verification:
         path = f"snapshots/{snapshot_name(newest.version)}"
         if document is None or needed & faulty or path in faulty:
             return
-        with self._found.caught("STATE_DAMAGED", path):
+        with self._found.catch("STATE_DAMAGED", path):
             self._levels(document, newest, path)
         if self._deep:
-            self._recomputed(document, newest, path)
+            self._recompute(document, newest, path)
         if not any(p.startswith(("changes/", "snapshots/", "state/")) for p in faulty):
-            with self._found.caught("STATE_DAMAGED", path):
+            with self._found.catch("STATE_DAMAGED", path):
                 self._checked["changes"] = check_view(self._checkpoint, snapshots, self._found)
 
     def _levels(self, document: PlanDocument, newest: Snapshot, path: str) -> None:
@@ -267,11 +267,11 @@ class _Verification:
             levels["quarantined"] = -sum(quarantined.column(WEIGHT).to_pylist())
         check_levels(newest, levels, path, self._found)
 
-    def _recomputed(self, document: PlanDocument, newest: Snapshot, path: str) -> None:
+    def _recompute(self, document: PlanDocument, newest: Snapshot, path: str) -> None:
         """Compute the state of every operator of the newest version again."""
         flow = flow_of(document, path, self._found)
         if flow is not None:
-            with self._found.caught("STATE_DAMAGED", path):
+            with self._found.catch("STATE_DAMAGED", path):
                 self._checked["comparisons"] = check_deep(
                     flow, self._checkpoint.state, newest.operators, path, self._found, self._tables,
                     watermark=newest.watermark,
@@ -281,7 +281,7 @@ class _Verification:
         """Report files of failed attempts, and state that the next sweep deletes."""
         everything = RetentionState(retention.state_from, retention.changes_from, -1)
         help = "no action is needed: the next sweep or state vacuum deletes it"
-        with self._found.caught("STATE_DAMAGED", "snapshots"):
+        with self._found.catch("STATE_DAMAGED", "snapshots"):
             for folder, names in (
                 ("state", unneeded_state(self._checkpoint, everything, newest)),
                 ("changes", unneeded_changes(self._checkpoint, everything, newest)),
@@ -341,15 +341,15 @@ def check_operator(
     """
     for number, place in _tree_counters(shape):
         _check_entries(storage, state, place, number, path, findings)
-    ends = (required(n.tree) for n in (() if shape is None else shape.numbers) if n.kind == MET)
+    ends = (require(n.tree) for n in (() if shape is None else shape.numbers) if n.kind == MET)
     for tree in ends:
         if state[entries_tree(tree)]:
             message = f"tree {tree} has entries, but only its extremes should be stored"
             findings.fault("COUNTS_DIFFER", path, message)
-    return _waiting(storage, state)
+    return _count_waiting(storage, state)
 
 
-def _waiting(storage: Storage, state: OperatorState) -> int:
+def _count_waiting(storage: Storage, state: OperatorState) -> int:
     """Return the number of pending groups.
 
     They may be missing in the group tree: a group that was inserted and deleted waits for an empty
@@ -469,7 +469,7 @@ def check_run(
     return rows
 
 
-def _joined(pages: list[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _join(pages: list[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Yield each page with the last row of the preceding page."""
     for i, page in enumerate(pages):
         last = [pages[i - 1].slice(pages[i - 1].num_rows - 1)] if i else []
@@ -477,7 +477,7 @@ def _joined(pages: list[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _check_groups(pages: list[pa.RecordBatch], path: str, findings: FindingCollector) -> None:
-    for rows in _joined(pages):
+    for rows in _join(pages):
         hashes = rows.column("hash").to_numpy()
         if (hashes[1:] < hashes[:-1]).any():
             findings.fault("RUN_ORDER_WRONG", path, "its rows are not in the order of their hashes")
@@ -492,9 +492,9 @@ def _check_groups(pages: list[pa.RecordBatch], path: str, findings: FindingColle
 
 def _check_entry_order(pages: list[pa.RecordBatch], path: str, findings: FindingCollector) -> None:
     layout = TreeLayout.of_run(pages[0].schema)
-    for rows in _joined(pages):
+    for rows in _join(pages):
         entries = Entries.from_table(rows, layout)
-        same, later = _ranked(entries)
+        same, later = _compare_neighbours(entries)
         if not later.all():
             message = "its entries are not in the order of group and key, or one occurs twice"
             findings.fault("RUN_ORDER_WRONG", path, message)
@@ -510,7 +510,7 @@ def _check_entry_order(pages: list[pa.RecordBatch], path: str, findings: Finding
 
 
 def _check_rows(pages: list[pa.RecordBatch], path: str, findings: FindingCollector) -> None:
-    for rows in _joined(pages):
+    for rows in _join(pages):
         hashes, weights = rows.column("hash").to_numpy(), rows.column("weight")
         if (hashes[1:] < hashes[:-1]).any():
             findings.fault("RUN_ORDER_WRONG", path, "its rows are not in order of their hash")
@@ -531,7 +531,7 @@ _CHECKS: dict[TreeForm, Callable[[list[pa.RecordBatch], str, FindingCollector], 
 """The check of the rows of a run, by the content of its tree."""
 
 
-def _ranked(entries: Entries) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def _compare_neighbours(entries: Entries) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Compare each row except the first with the preceding row.
 
     Returns:

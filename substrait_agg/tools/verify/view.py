@@ -16,7 +16,7 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.view.view import View
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.tools.checks.findings import FindingCollector
-from substrait_agg.tools.checks.rows import ROWS_AT_ONCE, comparable_rows, consolidated
+from substrait_agg.tools.checks.rows import ROWS_AT_ONCE, comparable_rows, consolidate
 
 
 def check_view(
@@ -45,9 +45,9 @@ def _check_one(
     newest = snapshots[-1].version
     begun = snapshots[-1].of_view(view.name).begun
     base = _base(checkpoint, snapshots[0].version, begun)
-    parts: list[Iterable[pa.Table]] = [_signed(view.to_arrow(newest), -1)]
+    parts: list[Iterable[pa.Table]] = [_sign(view.to_arrow(newest), -1)]
     if base is not None:
-        parts.append(_signed(view.to_arrow(base), 1))
+        parts.append(_sign(view.to_arrow(base), 1))
     covered = [s for s in snapshots if s.version >= begun and (base is None or s.version > base)]
     changed = 0
 
@@ -59,7 +59,7 @@ def _check_one(
             changed += table.num_rows
             yield comparable_rows(table.columns[:-2], table.column(WEIGHT))
 
-    left = consolidated(part for some in (*parts, changes()) for part in some)
+    left = consolidate(part for some in (*parts, changes()) for part in some)
     wrong = int(np.abs(left.column(WEIGHT).to_numpy()).sum())
     if wrong:
         since = (
@@ -91,7 +91,7 @@ def _check_retractions(
     ]
     changes = (view.between(first, last) for first, last in _spans(versions_before, view.name))
     parts = (comparable_rows(t.columns[:-2], t.column(WEIGHT)) for t in (back, *changes))
-    wrong = int(np.abs(consolidated(parts).column(WEIGHT).to_numpy()).sum())
+    wrong = int(np.abs(consolidate(parts).column(WEIGHT).to_numpy()).sum())
     if wrong:
         message = f"it does not retract the view of the previous plan: {wrong} rows differ"
         findings.fault("VIEW_DIFFERS", f"snapshots/{snapshot_name(snapshot.version)}", message)
@@ -119,7 +119,7 @@ def _spans(snapshots: Sequence[Snapshot], view: str) -> Iterator[tuple[int, int]
         yield first, snapshots[-1].version
 
 
-def _signed(rows: pa.Table, weight: int) -> Iterator[pa.Table]:
+def _sign(rows: pa.Table, weight: int) -> Iterator[pa.Table]:
     for start in range(0, rows.num_rows, ROWS_AT_ONCE):
         part = rows.slice(start, ROWS_AT_ONCE)
         yield comparable_rows(part.columns, pa.array(np.full(part.num_rows, weight, np.int64)))

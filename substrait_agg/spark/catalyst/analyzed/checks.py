@@ -45,7 +45,7 @@ def _refusals(tree: SparkTree, seen: set[int]) -> Iterator[Refusal]:
         for child in tree.children[0].children:
             yield from _refusals(child, seen)
     if tree.kind in _CHANGING and not (tree.kind in _NEEDS_ARGUMENT and tree.children):
-        yield _changing(tree, _CHANGING[tree.kind])
+        yield _refuse_changing(tree, _CHANGING[tree.kind])
     elif tree.kind in _USER_FUNCTIONS:
         yield Refusal(
             "function",
@@ -60,7 +60,7 @@ def _refusals(tree: SparkTree, seen: set[int]) -> Iterator[Refusal]:
         and not tree.deterministic
         and all(child.deterministic for child in tree.children)
     ):
-        yield _changing(tree, tree.name)
+        yield _refuse_changing(tree, tree.name)
     for child in (*tree.children, *_inner(tree)):
         yield from _refusals(child, seen)
 
@@ -76,7 +76,7 @@ def _inner(tree: SparkTree) -> Iterator[SparkTree]:
             waiting.extend(value)
 
 
-def _changing(tree: SparkTree, name: str) -> Refusal:
+def _refuse_changing(tree: SparkTree, name: str) -> Refusal:
     return Refusal(
         "changing",
         f"{name} changes although no table does, so no view of it can be kept",

@@ -102,7 +102,7 @@ def measure(scope: Scope, tree: SparkTree) -> TranslatedMeasure:
         "invocation": f"AGGREGATION_INVOCATION_{'DISTINCT' if distinct else 'ALL'}",
     }
     message: dict[str, Any] = {"measure": body}
-    conditions = [*(scope.typed(condition) for condition in filters), *call.conditions]
+    conditions = [*(scope.translate(condition) for condition in filters), *call.conditions]
     if conditions:
         message["filter"] = _every(scope, conditions).message
     return TranslatedMeasure(message, call.type, lambda value: cast(value, call.as_type))
@@ -116,7 +116,7 @@ def is_pivot(tree: SparkTree) -> bool:
 def pivot_values(scope: Scope, tree: SparkTree) -> list[TranslatedMeasure]:
     """Return a measure per column of a pivot: the value of the only row of the group with its key."""
     (function,) = tree.children
-    key, value = (scope.typed(function.fields[name]) for name in ("pivotColumn", "valueColumn"))
+    key, value = (scope.translate(function.fields[name]) for name in ("pivotColumn", "valueColumn"))
     boolean = SparkType("boolean", nullable=False)
     type_ = SparkType(value.type.name)
     measures = []
@@ -157,14 +157,16 @@ def _every(scope: Scope, conditions: list[Typed]) -> Typed:
 def _count(scope: Scope, tree: SparkTree) -> _Call:
     type_ = SparkType("long", nullable=False)
     values = tuple(
-        scope.typed(c) for c in tree.children if c.kind != "Literal" or c.fields["value"] is None
+        scope.translate(c)
+        for c in tree.children
+        if c.kind != "Literal" or c.fields["value"] is None
     )
     return _Call("aggregate_generic", "count", values, type_, "long")
 
 
 def _sum(scope: Scope, tree: SparkTree) -> _Call:
     _check_errors(tree)
-    value = scope.typed(tree.children[0])
+    value = scope.translate(tree.children[0])
     if value.type.digits:
         precision, scale = value.type.digits
         result = decimal(precision + 10, scale, nullable=True).name
@@ -178,7 +180,7 @@ def _sum(scope: Scope, tree: SparkTree) -> _Call:
 
 def _average(scope: Scope, tree: SparkTree) -> _Call:
     _check_errors(tree)
-    value = scope.typed(tree.children[0])
+    value = scope.translate(tree.children[0])
     if value.type.digits:
         precision, scale = (min(MOST_DIGITS, digits + 4) for digits in value.type.digits)
         if scale > _MOST_PLACES:
@@ -203,7 +205,7 @@ def _double(tree: SparkTree, value: Typed) -> Typed:
 
 def _extreme(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
     """Return the call for the type of its argument."""
-    value = scope.typed(tree.children[0])
+    value = scope.translate(tree.children[0])
     type_ = SparkType(value.type.name)
     urn = {"decimal": "arithmetic_decimal", "date": "datetime", "times": "datetime"}.get(
         "decimal" if value.type.digits else value.type.name, "arithmetic"
@@ -213,7 +215,7 @@ def _extreme(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
 
 def _moment(scope: Scope, tree: SparkTree, *, name: str, enum: str = "") -> _Call:
     """Return the call of a function of one or two doubles over a sample or a population."""
-    values = tuple(scope.typed(child) for child in tree.children)
+    values = tuple(scope.translate(child) for child in tree.children)
     doubles = tuple(_double(tree, value) for value in values)
     return _Call("arithmetic", name, doubles, SparkType("double"), "double", enum)
 
@@ -225,14 +227,14 @@ def _by(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
 
 
 def _of_same_type(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
-    value = scope.typed(tree.children[0])
+    value = scope.translate(tree.children[0])
     type_ = SparkType(value.type.name)
     return _Call("arithmetic", name, (value,), type_, type_.name)
 
 
 def _place(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
     """Return the call of the first or last value in the order in which rows arrive."""
-    value = scope.typed(tree.children[0])
+    value = scope.translate(tree.children[0])
     type_ = SparkType(value.type.name)
     options = {"IGNORE_NULLS": "TRUE" if tree.fields["ignoreNulls"] else "FALSE"}
     return _Call("aggregate_generic", name, (value,), type_, type_.name, options=options)
@@ -241,13 +243,13 @@ def _place(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
 def _collect(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
     if tree.fields.get("ignoreNulls") is False:
         raise not_supported(tree, "with RESPECT NULLS")
-    value = scope.typed(tree.children[0])
+    value = scope.translate(tree.children[0])
     type_ = type_of(tree.type, nullable=False)
     return _Call("list", name, (value,), type_, type_.name)
 
 
 def _percentile(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
-    value = scope.typed(tree.fields["child"])
+    value = scope.translate(tree.fields["child"])
     fraction, reverse = tree.fields["percentageExpression"], tree.fields.get("reverse", False)
     frequency = tree.fields.get("frequencyExpression")
     if fraction.kind != "Literal" or (frequency is not None and frequency.fields["value"] != "1"):
@@ -268,7 +270,7 @@ def _percentile(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
 
 def _approximate(scope: Scope, tree: SparkTree) -> _Call:
     """Return the exact number of distinct values, of which Spark gives an estimate."""
-    value = scope.typed(tree.children[0])
+    value = scope.translate(tree.children[0])
     return _Call(
         "aggregate_approx",
         "approx_count_distinct",
@@ -279,7 +281,7 @@ def _approximate(scope: Scope, tree: SparkTree) -> _Call:
 
 
 def _list_text(scope: Scope, tree: SparkTree) -> _Call:
-    value, separator = scope.typed(tree.fields["child"]), tree.fields["delimiter"]
+    value, separator = scope.translate(tree.fields["child"]), tree.fields["delimiter"]
     if separator.kind != "Literal" or value.type.name != "string":
         raise not_supported(tree, "only of texts, with a constant delimiter")
     text = {"literal": {"string": separator.fields["value"] or ""}}

@@ -66,7 +66,7 @@ def _decimal_result(
         precision = scale + max(p1 - s1, p2 - s2) + 1
     else:
         raise not_supported(tree, "of decimals")
-    digits = _bounded(scope, precision, scale)
+    digits = _bound_digits(scope, precision, scale)
     if name == "multiply" and digits[1] < scale:
         # Spark rounds such a product twice: to 39 digits, then to its type.
         raise not_supported(
@@ -76,7 +76,7 @@ def _decimal_result(
     return digits
 
 
-def _bounded(scope: Scope, precision: int, scale: int) -> Digits:
+def _bound_digits(scope: Scope, precision: int, scale: int) -> Digits:
     """Return the digits of a decimal of at most 38 digits. Decimal places may be given up first."""
     if precision <= MOST_DIGITS:
         return precision, scale
@@ -138,7 +138,7 @@ def _divide_doubles(scope: Scope, tree: SparkTree, left: Typed, right: Typed) ->
 def _divide_decimals(scope: Scope, tree: SparkTree, left: Typed, right: Typed) -> Typed:
     (p1, s1), (p2, s2) = left.type.digits or (0, 0), right.type.digits or (0, 0)
     whole, places = p1 - s1 + s2, max(_KEPT_SCALE, s1 + p2 + 1)
-    digits = _bounded(scope, whole + places, places)
+    digits = _bound_digits(scope, whole + places, places)
     if not scope.context.loses_precision:
         digits = _quotient_without_loss(whole, places)
     result_scale, type_ = digits[1], decimal(*digits, nullable=any_nullable((left, right)))
@@ -196,15 +196,15 @@ def _most_digits(tree: SparkTree, precision: int) -> int:
     return precision
 
 
-def rounded(scope: Scope, tree: SparkTree, *, mode: str) -> Typed:
+def translate_round(scope: Scope, tree: SparkTree, *, mode: str) -> Typed:
     """Return the call of ``round`` or ``bround`` to a constant number of digits."""
-    value = scope.typed(tree.children[0])
+    value = scope.translate(tree.children[0])
     places = tree.children[1]
     if places.kind != "Literal" or places.fields["value"] is None:
         raise not_supported(tree, "only to a constant number of digits")
     type_ = _rounded_type(tree, value.type, int(places.fields["value"]))
     urn = "rounding_decimal" if value.type.digits else "rounding"
-    return scope.call(urn, "round", (value, scope.typed(places)), type_, rounding=mode)
+    return scope.call(urn, "round", (value, scope.translate(places)), type_, rounding=mode)
 
 
 def _rounded_type(tree: SparkTree, type_: SparkType, places: int) -> SparkType:

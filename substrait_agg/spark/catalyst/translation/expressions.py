@@ -12,9 +12,9 @@ from substrait_agg.spark.catalyst.translation.arithmetic import (
     arithmetic,
     divide,
     divide_whole,
-    rounded,
     same_type,
     shift_right,
+    translate_round,
 )
 from substrait_agg.spark.catalyst.translation.scope import (
     Maker,
@@ -238,7 +238,7 @@ def _case(scope: Scope, tree: SparkTree) -> Typed:
 
 def _field_of_struct(scope: Scope, tree: SparkTree) -> Typed:
     """Return a field of a struct that is a column, or a field of one."""
-    value = scope.typed(tree.children[0])
+    value = scope.translate(tree.children[0])
     step = {"structField": {"field": int(tree.fields["ordinal"])}}
     return _part(tree, value, step)
 
@@ -248,7 +248,9 @@ def _item_of_pivot(scope: Scope, tree: SparkTree) -> Typed:
     array, place = tree.children
     if array.id not in scope.context.pivots:
         raise not_supported(tree, "of a list that is not from a pivot")
-    return _part(tree, scope.typed(array), {"listElement": {"offset": int(place.fields["value"])}})
+    return _part(
+        tree, scope.translate(array), {"listElement": {"offset": int(place.fields["value"])}}
+    )
 
 
 def _part(tree: SparkTree, value: Typed, step: Mapping[str, Any]) -> Typed:
@@ -274,7 +276,7 @@ def _cast(scope: Scope, tree: SparkTree) -> Typed:
     target = type_of(tree.type)
     if child.kind == "Literal" and child.fields["value"] is None:
         return null(target.name)
-    value = scope.typed(child)
+    value = scope.translate(child)
     if tree.fields["evalMode"] != "ANSI":
         raise not_supported(tree, "with a null where it fails")
     if "timestamp" in (value.type.name, target.name) and tree.zone not in ("", "UTC"):
@@ -320,30 +322,30 @@ def _collate(scope: Scope, tree: SparkTree) -> Typed:
     """Return a text as it is if its collation compares bytes."""
     if tree.type != "string":
         raise type_refused(str(tree.type))
-    return scope.typed(tree.children[0])
+    return scope.translate(tree.children[0])
 
 
 def _with(scope: Scope, tree: SparkTree) -> Typed:
     """Return an expression in which Spark names parts that it computes once."""
     child, *definitions = tree.children
-    by_id = {d.fields["id"]: scope.typed(d.children[0]) for d in definitions}
+    by_id = {d.fields["id"]: scope.translate(d.children[0]) for d in definitions}
     computed = {
         node.same: by_id[node.fields["id"]]
         for node in child.walk()
         if node.kind == "CommonExpressionRef" and node.fields["id"] in by_id
     }
-    return replace(scope, computed={**scope.computed, **computed}).typed(child)
+    return replace(scope, computed={**scope.computed, **computed}).translate(child)
 
 
 EXPRESSIONS: dict[str, Maker] = {
     "Abs": partial(same_type, name="abs"),
     "Add": partial(arithmetic, name="add", overflow="ERROR"),
-    "Alias": lambda scope, tree: scope.typed(tree.children[0]),
+    "Alias": lambda scope, tree: scope.translate(tree.children[0]),
     "And": partial(_boolean, name="and"),
     "AtLeastNNonNulls": _enough_values,
     "AttributeReference": _attribute,
     "BitwiseAnd": partial(arithmetic, name="bitwise_and"),
-    "BRound": partial(rounded, mode="TIE_TO_EVEN"),
+    "BRound": partial(translate_round, mode="TIE_TO_EVEN"),
     "CaseWhen": _case,
     "Cast": _cast,
     "Coalesce": _coalesce,
@@ -391,7 +393,7 @@ EXPRESSIONS: dict[str, Maker] = {
     "Or": partial(_boolean, name="or"),
     "OuterReference": outer_reference,
     "Remainder": partial(arithmetic, name="modulus", division_type="TRUNCATE", overflow="ERROR"),
-    "Round": partial(rounded, mode="TIE_AWAY_FROM_ZERO"),
+    "Round": partial(translate_round, mode="TIE_AWAY_FROM_ZERO"),
     "ScalarSubquery": scalar,
     "ShiftRight": shift_right,
     "StartsWith": partial(_text, name="starts_with", result="boolean"),

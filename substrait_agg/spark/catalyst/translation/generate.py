@@ -103,7 +103,7 @@ def _struct(columns: Sequence[OutputColumn]) -> SparkType:
 def _explode(scope: Scope, tree: SparkTree, *, position: bool) -> _List:
     """Return the list of an array or a map, with the positions of its elements if they are wanted."""
     (child,) = tree.children
-    value = scope.typed(child)
+    value = scope.translate(child)
     nested: dict[str, Any] = value.type.nested or {}
     if nested.get("type") == "map":
         if not position:
@@ -116,7 +116,7 @@ def _explode(scope: Scope, tree: SparkTree, *, position: bool) -> _List:
 
 
 def _inline(scope: Scope, tree: SparkTree) -> _List:
-    return _List("c0", (scope.typed(tree.children[0]),))
+    return _List("c0", (scope.translate(tree.children[0]),))
 
 
 def _stack(scope: Scope, tree: SparkTree) -> _List:
@@ -124,7 +124,7 @@ def _stack(scope: Scope, tree: SparkTree) -> _List:
     number, *values = tree.children
     rows = int(number.fields["value"])
     width = -(-len(values) // rows)
-    typed = tuple(scope.typed(value) for value in values)
+    typed = tuple(scope.translate(value) for value in values)
     names = [f"c{i}" for i in range(len(values))] + ["NULL"] * (rows * width - len(values))
     structs = [
         "named_struct(" + ", ".join(f"'col{i}', {n}" for i, n in enumerate(names[r * width : (r + 1) * width])) + ")"

@@ -130,12 +130,12 @@ class Scope:
         An expression that cannot be translated is added to the refusals.
         """
         try:
-            return self.typed(tree)
+            return self.translate(tree)
         except Refusal as refusal:
             self.context.refusals.append(refusal.at(tree))
             return placeholder(tree)
 
-    def typed(self, tree: SparkTree) -> Typed:
+    def translate(self, tree: SparkTree) -> Typed:
         """Return an expression of Spark as one of Substrait.
 
         A whole expression over columns that has a part without a function of the standard becomes an
@@ -144,12 +144,12 @@ class Scope:
         Raises:
             Refusal: it cannot be translated.
         """
-        value = self._typed(tree)
+        value = self._translate(tree)
         if tree.kind != "AttributeReference":
             self.context.place(value.message, tree)
         return value
 
-    def _typed(self, tree: SparkTree) -> Typed:
+    def _translate(self, tree: SparkTree) -> Typed:
         whole = self._is_whole(tree)
         try:
             return (replace(self, natively=True) if whole else self).native(tree)
@@ -173,7 +173,7 @@ class Scope:
             if tree.replacement is None:
                 raise refusal.at(tree) from None
         if tree.replacement is not None:
-            return self.typed(tree.replacement)
+            return self.translate(tree.replacement)
         raise not_supported(tree)
 
     def _is_whole(self, tree: SparkTree) -> bool:
@@ -194,7 +194,7 @@ class Scope:
     def _by_spark(self, tree: SparkTree, refusal: Refusal) -> Typed:
         """Return an expression that Spark computes from its text."""
         if tree.kind == "Alias":
-            return self.typed(tree.children[0])
+            return self.translate(tree.children[0])
         leaves: dict[int, SparkTree] = {}
         self._leaves(tree, leaves)
         if any(map(_in_other_zone, tree.walk())):
@@ -230,7 +230,7 @@ class Scope:
 
     def arguments(self, tree: SparkTree) -> list[Typed]:
         """Return the children of an expression."""
-        return [self.typed(child) for child in tree.children]
+        return [self.translate(child) for child in tree.children]
 
 
 Maker = Callable[[Scope, SparkTree], Typed]

@@ -43,7 +43,7 @@ def _exists(scope: Scope, tree: SparkTree) -> Typed:
 
 def _is_in(scope: Scope, tree: SparkTree) -> Typed:
     *children, subquery = tree.children
-    values = [scope.typed(child) for child in children]
+    values = [scope.translate(child) for child in children]
     query = _relation(scope, subquery)
     types = [column.type.name for column in query.columns]
     if [value.type.name for value in values] != types or not {"float", "double"}.isdisjoint(types):
@@ -80,4 +80,4 @@ def condition(scope: Scope, tree: SparkTree) -> Typed:
         parts = [condition(scope, child) for child in tree.children]
         return scope.call("boolean", "and", parts, SparkType("boolean", any_nullable(parts)))
     inner = tree.children[0] if tree.kind == "Not" else tree
-    return (_plain if inner.kind in _PREDICATES else Scope.typed)(scope, tree)
+    return (_plain if inner.kind in _PREDICATES else Scope.translate)(scope, tree)

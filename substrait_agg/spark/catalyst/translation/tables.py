@@ -33,7 +33,7 @@ def table_of(tree: SparkTree, context: PlanContext) -> Relation | None:
         metadata = tree.fields["output"][0].fields["metadata"]
         if TABLE in metadata:
             return read(str(metadata[TABLE]).split("."), tree.output, context)
-    names, stored = _names_of(tree), _stored(tree)
+    names, stored = _names_of(tree), _find_stored(tree)
     if not names or stored is None:
         return None
     source = _source_of(tree, stored, context)
@@ -43,7 +43,7 @@ def table_of(tree: SparkTree, context: PlanContext) -> Relation | None:
 
 def _names_of(tree: SparkTree) -> list[tuple[str, ...]]:
     """Return the names that a relation may have as a table; none if it is not one."""
-    stored = _stored(tree)
+    stored = _find_stored(tree)
     if stored is None:
         return []
     if tree.kind == "View":
@@ -93,7 +93,7 @@ def _source_of(tree: SparkTree, stored: SparkTree, context: PlanContext) -> OwnS
     return OwnSource("", "it is not read from files or from a table of the catalogue")
 
 
-def _stored(tree: SparkTree) -> SparkTree | None:
+def _find_stored(tree: SparkTree) -> SparkTree | None:
     """Return the relation below views and renamed columns whose rows are not in the query."""
     named = tree.kind == "View"
     while tree.kind in ("View", "SubqueryAlias") or (

@@ -53,7 +53,7 @@ def _of_constants(scope: Scope, value: SparkTree, projections: int) -> Typed:
     step = _micros(value, slide)
     durations = (size, start) if projections == 1 and size == step else (size, step, start)
     name = "tumble" if len(durations) == 2 else "hop"
-    return _call(scope, name, value, scope.typed(time), durations)
+    return _call(scope, name, value, scope.translate(time), durations)
 
 
 def _session(scope: Scope, value: SparkTree) -> Typed:
@@ -62,7 +62,7 @@ def _session(scope: Scope, value: SparkTree) -> Typed:
     gap = next((n for n in last.walk() if n.kind == "Literal" and "interval" in str(n.type)), None)
     if time is None or gap is None:
         raise not_supported(value, "a session window without a constant gap")
-    return _call(scope, "session", value, scope.typed(time), (_micros(value, gap),))
+    return _call(scope, "session", value, scope.translate(time), (_micros(value, gap),))
 
 
 def _micros(value: SparkTree, literal: SparkTree) -> int:

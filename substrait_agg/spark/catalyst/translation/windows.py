@@ -86,7 +86,7 @@ def _call(
     }, type_
 
 
-def _ranking(scope: Scope, tree: SparkTree) -> _Function:
+def _translate_ranking(scope: Scope, tree: SparkTree) -> _Function:
     called = _call(scope, RANKINGS[tree.kind], (), SparkType("long", nullable=False))
     return *called, lambda value: cast(value, "integer")
 
@@ -96,31 +96,31 @@ def _share(scope: Scope, tree: SparkTree) -> _Function:
 
 
 def _ntile(scope: Scope, tree: SparkTree) -> _Function:
-    parts = scope.typed(tree.children[0])
+    parts = scope.translate(tree.children[0])
     return *_call(scope, "ntile", (parts,), SparkType("integer", nullable=False)), _as_it_is
 
 
 def _neighbour(scope: Scope, tree: SparkTree) -> _Function:
-    value, default = scope.typed(tree.children[0]), tree.children[2]
+    value, default = scope.translate(tree.children[0]), tree.children[2]
     distance = _constant(tree, tree.children[1])
     name = _NEIGHBOURS[tree.kind][distance < 0]
     arguments = [value, _integer(abs(distance))]
     nullable = True
     if default.kind != "Literal" or default.fields["value"] is not None:
-        arguments.append(scope.typed(default))
+        arguments.append(scope.translate(default))
         nullable = value.type.nullable or arguments[-1].type.nullable
     return *_call(scope, name, arguments, SparkType(value.type.name, nullable)), _as_it_is
 
 
 def _place(scope: Scope, tree: SparkTree) -> _Function:
     value, *place = tree.children
-    arguments = [scope.typed(value), *(_integer(_constant(tree, number)) for number in place)]
+    arguments = [scope.translate(value), *(_integer(_constant(tree, number)) for number in place)]
     type_ = SparkType(arguments[0].type.name)
     return *_call(scope, _PLACES[tree.kind], arguments, type_), _as_it_is
 
 
 _FUNCTIONS: Mapping[str, Callable[[Scope, SparkTree], _Function]] = {
-    **dict.fromkeys(RANKINGS, _ranking),
+    **dict.fromkeys(RANKINGS, _translate_ranking),
     **dict.fromkeys(_SHARES, _share),
     **dict.fromkeys(_NEIGHBOURS, _neighbour),
     **dict.fromkeys(_PLACES, _place),
@@ -160,13 +160,15 @@ def _frame(scope: Scope, specification: SparkTree) -> dict[str, Any]:
     if frame.kind != "SpecifiedWindowFrame":
         raise not_supported(frame)
     kind = _FRAMES[str(frame.fields["frameType"])]
-    keys = [scope.typed(order.children[0]).type for order in specification.walk() if order.kind == "SortOrder"]  # fmt: skip
+    keys = [scope.translate(order.children[0]).type for order in specification.walk() if order.kind == "SortOrder"]  # fmt: skip
     key = keys[0].name if kind == _VALUES and keys else ""
-    lower, upper = (_bound(scope, frame, bound, key) for bound in frame.children)
+    lower, upper = (_translate_bound(scope, frame, bound, key) for bound in frame.children)
     return {"lowerBound": lower, "upperBound": upper, "boundsType": kind}
 
 
-def _bound(scope: Scope, frame: SparkTree, bound: SparkTree, key: str) -> Mapping[str, Any]:
+def _translate_bound(
+    scope: Scope, frame: SparkTree, bound: SparkTree, key: str
+) -> Mapping[str, Any]:
     """Return a bound of a frame.
 
     Args:
