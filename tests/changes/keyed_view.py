@@ -29,11 +29,17 @@ Key = tuple[str | None, int | None]
 Row = tuple[str | None, int | None, Decimal, str | None]
 
 
-def changes_of(rows: list[tuple[Any, ...]], keys: tuple[int, ...] | None = (0, 1)) -> pa.Table:
+def changes_of(
+    rows: list[tuple[Any, ...]],
+    keys: tuple[int, ...] | None = (0, 1),
+    *,
+    repeats: bool = False,
+) -> pa.Table:
     """Changes as `View.changes` returns them."""
     columns = list(zip(*rows, strict=True)) or [()] * len(CHANGES)
     arrays = [pa.array(c, f.type) for c, f in zip(columns, CHANGES, strict=True)]
-    return pa.table(arrays, CHANGES.with_metadata(ChangesOrigin(keys, "plan", {}).metadata()))
+    origin = ChangesOrigin(keys, "plan", {}, repeats)
+    return pa.table(arrays, CHANGES.with_metadata(origin.metadata()))
 
 
 class KeyedView:

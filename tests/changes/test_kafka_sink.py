@@ -109,6 +109,14 @@ def test_a_topic_with_other_messages(broker: Broker, tmp_path: Path) -> None:
     assert refused.value.code == "OUTPUT_EXISTS"
 
 
+def test_a_view_with_several_rows_of_a_key(broker: Broker, tmp_path: Path) -> None:
+    """A later version may take one of two equal rows away: a message without a value would hide both."""
+    sink = open_sink(broker, broker.topic(), tmp_path)
+    with pytest.raises(StateRefused) as refused:
+        sink.deliver(changes_of([row("a", 1, "1", 0, 1)], (0, 1, 2), repeats=True), 0)
+    assert refused.value.code == "OUTPUT_KEY_MISSING"
+
+
 @pytest.mark.parametrize("keys", [None, (0,)])
 def test_a_view_without_its_keys(
     broker: Broker, tmp_path: Path, keys: tuple[int, ...] | None

@@ -75,8 +75,8 @@ class KafkaSink(VersionedSink):
             RunFailed: OUTPUT_NOT_REACHABLE.
         """
         view = stored_view(place)
-        if view is not None and view.key_places is None:
-            raise no_key(HIDDEN)
+        if view is not None:
+            _check_key(view.key_places, repeats=view.repeats)
         self._owner = f"{self._origin(place)}/{place.view}"
         if self.record.read() is None:
             try:
@@ -234,13 +234,26 @@ class KafkaSink(VersionedSink):
         self._producer = None
 
 
+def _check_key(keys: object, *, repeats: bool) -> None:
+    """Check that a key names one row.
+
+    Raises:
+        StateRefused: OUTPUT_KEY_MISSING.
+    """
+    if keys is None:
+        raise no_key(HIDDEN)
+    if repeats:
+        raise no_key("may have several rows with the same key")
+
+
 def upserts(changes: Table) -> tuple[list[str], list[str | None]]:
     """Return the key of each changed row as JSON, and the row as JSON, or None if it is gone.
 
     Raises:
         StateRefused: OUTPUT_KEY_MISSING.
     """
-    keys = key_names(changes)
+    keys, origin = key_names(changes), origin_of(changes)
+    _check_key(keys, repeats=origin.repeats)
     rows = consolidate(changes.drop_columns([VERSION]).combine_chunks())
     weights = rows.column(WEIGHT).to_numpy()
     codes = np.zeros(rows.num_rows, np.int64)

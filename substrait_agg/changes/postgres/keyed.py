@@ -31,6 +31,7 @@ class KeyedRows:
         rows: the inserted rows, and the retracted rows whose key is gone, as texts with the weight.
         created: number of keys that were not there before.
         deleted: number of keys that are gone.
+        repeats: whether the view may have equal rows.
         nulls: per set of key columns that are null in a deleted row, the set.
     """
 
@@ -39,6 +40,7 @@ class KeyedRows:
     rows: pa.Table
     created: int
     deleted: int
+    repeats: bool
     nulls: tuple[frozenset[str], ...]
     has_null_key: bool
 
@@ -55,7 +57,7 @@ def keyed_rows(changes: pa.Table) -> KeyedRows:
     """
     schema = pa.schema(list(changes.schema)[:-2])
     check_names(schema)
-    keys = key_names(changes)
+    keys, origin = key_names(changes), origin_of(changes)
     changes = _once(changes)
     weights = changes.column(WEIGHT).to_numpy()
     codes = _codes(changes.select([*keys, WEIGHT]))
@@ -73,6 +75,7 @@ def keyed_rows(changes: pa.Table) -> KeyedRows:
         rows=pa.table([*texts, remaining.column(WEIGHT)], [*schema.names, WEIGHT]),
         created=int(np.count_nonzero(created)),
         deleted=deletions.num_rows if keys else int(retracted.sum()),
+        repeats=origin.repeats,
         nulls=_null_sets(deletions, keys),
         has_null_key=any(remaining.column(key).null_count for key in keys),
     )

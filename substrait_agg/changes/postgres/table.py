@@ -200,9 +200,11 @@ class TargetTable:
             deleted += cursor.rowcount
         if deleted != rows.deleted:
             raise self._refuse_damage(f"{rows.deleted - deleted} rows are missing")
+        if rows.repeats and not tells_new_rows:
+            raise no_key("may have equal rows, and this table cannot say which rows are new")
         cursor.execute(self._upsert(rows, "xmax = 0" if tells_new_rows else "NULL::boolean"))
         created = cursor.fetchone()[0]
-        if tells_new_rows and created < rows.created and len(rows.keys) == len(rows.schema):
+        if created < rows.created and rows.repeats:
             raise no_key("has several equal rows")
         if tells_new_rows and created != rows.created:
             raise self._refuse_damage(f"{abs(created - rows.created)} rows are missing or too many")

@@ -65,6 +65,7 @@ class ViewSchema:
             operator, because others read them; empty if they have the columns of the view.
         hidden: the operator's columns that only the sort order reads. Sort keys number them after
             `columns`.
+        repeats: whether a row may be there several times, so that nothing identifies it.
     """
 
     name: str
@@ -75,6 +76,7 @@ class ViewSchema:
     keys: int
     positions: tuple[int, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
     hidden: tuple[str, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
+    repeats: bool = field(default=False, metadata={DOCUMENT_OMITTED: True})
 
     @property
     def key_places(self) -> tuple[int, ...] | None:
@@ -82,11 +84,6 @@ class ViewSchema:
         place = {c.source: i for i, c in reversed(tuple(enumerate(self.columns)))}
         keys = [place.get(f"k{i}") for i in range(self.keys)]
         return None if None in keys else tuple(k for k in keys if k is not None)
-
-    @property
-    def repeats(self) -> bool:
-        """Return whether a row may be there several times: the view shows nothing but keys."""
-        return all(column.source.startswith("k") for column in self.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +155,7 @@ class PlanDocument:
         flow: the operators and the steps between them, as `flow_document.flow_text` writes them.
             Only `state verify --deep` reads it. Empty in documents of older releases.
         hidden: the columns of the last operator that only the sort order of the view reads.
+        repeats: whether a row of the view may be there several times.
     """
 
     plan: str
@@ -184,6 +182,7 @@ class PlanDocument:
     views: tuple[ViewSchema, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
     flow: str = field(default="", metadata={DOCUMENT_OMITTED: True})
     hidden: tuple[str, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
+    repeats: bool = field(default=False, metadata={DOCUMENT_OMITTED: True})
 
     @property
     def view_schemas(self) -> tuple[ViewSchema, ...]:
@@ -193,7 +192,14 @@ class PlanDocument:
         last = self.operators - 1
         return (
             ViewSchema(
-                "", last, self.columns, self.types, self.sorts, self.keys, hidden=self.hidden
+                "",
+                last,
+                self.columns,
+                self.types,
+                self.sorts,
+                self.keys,
+                hidden=self.hidden,
+                repeats=self.repeats,
             ),
         )
 

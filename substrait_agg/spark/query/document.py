@@ -59,6 +59,7 @@ def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocu
         views=() if one else views,
         flow=flow_text(flow),
         hidden=one.hidden if one else (),
+        repeats=one.repeats if one else False,
     )
 
 
@@ -76,6 +77,7 @@ def _view(flow: Flow, view: FlowView) -> ViewSchema:
         keys=len(node.key_types),
         positions=view.output if view.shared else (),
         hidden=tuple(node.columns[o] for o in view.hidden),
+        repeats=node.output_weight == "weighted",
     )
 
 
