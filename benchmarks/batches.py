@@ -32,8 +32,8 @@ from substrait_agg.commit.hash_ranges import partition_range
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import Retention
 from substrait_agg.commit.log.sweep import sweep
-from substrait_agg.commit.runtime.task import run_task
-from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.commit.tasks.task import run_task
+from substrait_agg.commit.tasks.task_plan import TaskPlan, TaskResult
 from substrait_agg.flow.graph.aggregate import Aggregate
 from substrait_agg.flow.graph.measures import state_layout
 from substrait_agg.flow.graph.nodes import Port

@@ -31,8 +31,8 @@ from substrait_agg.commit.documents.plan_document import PlanDocument
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.hash_ranges import partition_range, sort_hash
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.commit.runtime.task import MURMUR, OTHER, run_task
-from substrait_agg.commit.runtime.task_plan import TaskPlan
+from substrait_agg.commit.tasks.task import MURMUR, OTHER, run_task
+from substrait_agg.commit.tasks.task_plan import TaskPlan
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.operator.registry import operator_of

@@ -34,13 +34,13 @@ from substrait_agg.bind.plan.views import one_view
 from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.run_options import RunOptions
+from substrait_agg.runtime.event_state import BatchTimes
+from substrait_agg.runtime.microbatch import MicroBatches
 from substrait_agg.spark.execution.driver import Driver
 from substrait_agg.spark.execution.task_runner import keep_memory
-from substrait_agg.spark.executors.spark_executor import SparkExecutor
-from substrait_agg.spark.inputs.event_state import BatchTimes
 from substrait_agg.spark.inputs.inputs import whole_origins
 from substrait_agg.spark.inputs.table_batch import TableBatch, TableRows, TableUse
-from substrait_agg.spark.query.microbatch import MicroBatches
+from substrait_agg.spark.query.spark_executor import SparkExecutor
 from substrait_agg.spark.query.start import checked_run
 from substrait_agg.spark.sources.files import FoundFile
 from substrait_agg.spark.sources.open import SourceFrame

@@ -22,8 +22,8 @@ from substrait_agg.commit.hash_ranges import partition_range, sort_hash
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import Retention
 from substrait_agg.commit.log.sweep import tidy
-from substrait_agg.commit.runtime.task import MURMUR, OTHER, run_task
-from substrait_agg.commit.runtime.task_plan import TaskPlan
+from substrait_agg.commit.tasks.task import MURMUR, OTHER, run_task
+from substrait_agg.commit.tasks.task_plan import TaskPlan
 from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.operator.common.names import WEIGHT

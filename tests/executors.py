@@ -12,11 +12,11 @@ from unittest.mock import patch
 from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.commit.documents.snapshot import OperatorState
+from substrait_agg.runtime.executor import BranchInput
+from substrait_agg.runtime.job import JobResult, OperatorJob
 from substrait_agg.spark.execution.driver import Driver
-from substrait_agg.spark.execution.job import JobResult, OperatorJob
-from substrait_agg.spark.executors.executor import BranchInput
-from substrait_agg.spark.executors.spark_executor import SparkExecutor
 from substrait_agg.spark.query import start
+from substrait_agg.spark.query.spark_executor import SparkExecutor
 
 ON_SPARK = Driver(batch_bytes=0, rows=0)
 """Everything is computed in Spark jobs."""

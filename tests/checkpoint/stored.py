@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from substrait_agg.spark.executors.local_executor import LocalExecutor
+from substrait_agg.runtime.local_executor import LocalExecutor
 from tests import windowed
 from tests.crash.scenario import FIRST, PlainSteps, WorkerErrors, World, quick_batches, run
 from tests.crash.settings import Setting, chained, evolving, ranked, timed

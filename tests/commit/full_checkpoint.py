@@ -36,7 +36,7 @@ from substrait_agg.commit.log import read_files as names_read
 from substrait_agg.commit.log.read_files import with_files
 from substrait_agg.commit.log.retention import RetentionState
 from substrait_agg.commit.log.settings import CheckpointSettings
-from substrait_agg.commit.runtime.side_writer import SideWriter
+from substrait_agg.commit.tasks.side_writer import SideWriter
 from substrait_agg.operator.common.completeness import KeyBound
 from substrait_agg.operator.common.policy import EmitPolicy
 from substrait_agg.required import require

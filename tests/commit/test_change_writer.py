@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from substrait_agg.commit.runtime.change_writer import SAMPLE_ROWS, parquet_writer
+from substrait_agg.commit.tasks.change_writer import SAMPLE_ROWS, parquet_writer
 
 ROWS = 2 * SAMPLE_ROWS
 RANDOM = np.random.default_rng(1)

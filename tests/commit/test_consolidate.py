@@ -15,8 +15,8 @@ import pytest
 
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.json_codec import from_line, to_line
-from substrait_agg.commit.runtime import consolidate
-from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
+from substrait_agg.commit.tasks import consolidate
+from substrait_agg.commit.tasks.consolidate import Consolidated, Consolidation
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.state.keys.rows import nested_bytes
 from substrait_agg.state.keys.variable_keys import byte_hashes

@@ -12,13 +12,13 @@ import pytest
 
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import ChangeFile
-from substrait_agg.commit.runtime import change_writer
-from substrait_agg.commit.runtime.change_writer import ChangeWriter, write_changes
+from substrait_agg.commit.tasks import change_writer
+from substrait_agg.commit.tasks.change_writer import ChangeWriter, write_changes
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.executors import operator_changes
-from substrait_agg.spark.executors.operator_changes import OperatorChanges
+from substrait_agg.runtime.left_out import Lateness
 from substrait_agg.spark.inputs.arrow_inputs import read_changes
-from substrait_agg.spark.inputs.late_rows import Lateness
+from substrait_agg.spark.query import operator_changes
+from substrait_agg.spark.query.operator_changes import OperatorChanges
 
 COLUMNS = (("amount", "c0"), ("name", "c1"))
 BELOW: Any = SimpleNamespace(types=(Type("i64"), Type("string")), time=None)

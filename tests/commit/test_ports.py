@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from substrait_agg.commit.documents.snapshot import OperatorState
-from substrait_agg.commit.runtime.task import run_task
-from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.commit.tasks.task import run_task
+from substrait_agg.commit.tasks.task_plan import TaskPlan, TaskResult
 from substrait_agg.operator.common.emission import Emission
 from substrait_agg.operator.common.names import PORT, WEIGHT
 from substrait_agg.operator.common.protocol import OperatorResult, StatefulOperator, StateReader

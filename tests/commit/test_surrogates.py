@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from substrait_agg.commit.hash_ranges import partition_range
-from substrait_agg.commit.runtime.surrogates import Surrogates
+from substrait_agg.commit.tasks.surrogates import Surrogates
 
 
 def test_no_two_tasks_of_a_version_give_the_same_key() -> None:

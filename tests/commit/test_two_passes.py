@@ -13,7 +13,7 @@ import pytest
 
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import ChangeFile
-from substrait_agg.commit.runtime import consolidate
+from substrait_agg.commit.tasks import consolidate
 from substrait_agg.operator.common.names import WEIGHT
 from tests.e2e.rows import Bag, plain
 from tests.sampling import seeds

@@ -15,7 +15,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from substrait_agg.errors import CommitConflict, SubstraitAggError
 from substrait_agg.files.filesystem import use_filesystem
-from substrait_agg.spark.executors.executor import Executor
+from substrait_agg.runtime.executor import Executor
 from tests.crash.faulty_disk import Dead, FaultyDisk, Mode, Point, Strike
 from tests.crash.scenario import (
     FIRST,

@@ -35,13 +35,13 @@ from substrait_agg.files.locations import Location, Remote, location_of
 from substrait_agg.flow.graph.graph import Branch, ProjectStep
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.operator.common.names import VERSION, WEIGHT
-from substrait_agg.spark.execution.job import JobResult, OperatorJob
-from substrait_agg.spark.executors.executor import BranchInput, Executor
-from substrait_agg.spark.executors.local_executor import LocalExecutor
-from substrait_agg.spark.inputs.late_rows import Lateness
+from substrait_agg.runtime.evolve import evolutions, evolve_to
+from substrait_agg.runtime.executor import BranchInput, Executor
+from substrait_agg.runtime.job import JobResult, OperatorJob
+from substrait_agg.runtime.left_out import Lateness
+from substrait_agg.runtime.local_executor import LocalExecutor
+from substrait_agg.runtime.microbatch import MicroBatches
 from substrait_agg.spark.query.document import plan_document
-from substrait_agg.spark.query.evolve import evolutions, evolve_to
-from substrait_agg.spark.query.microbatch import MicroBatches
 from tests.crash.settings import BATCHES, Setting, chained
 
 TABLE = "t"

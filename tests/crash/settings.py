@@ -20,8 +20,8 @@ from substrait_agg.flow.passes.lower import lower
 from substrait_agg.operator.common.names import PORT, WEIGHT
 from substrait_agg.operator.common.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.common.watermarks import EventTimeStats
-from substrait_agg.spark.inputs.event_sources import event_sources
-from substrait_agg.spark.inputs.event_state import BatchTimes, EventOptions
+from substrait_agg.runtime.event_sources import event_sources
+from substrait_agg.runtime.event_state import BatchTimes, EventOptions
 from substrait_agg.spark.inputs.event_time_setup import event_columns
 from tests.e2e import plans
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
+from substrait_agg.commit.tasks.consolidate import Consolidated, Consolidation
 from tests.crash.cases import Undisturbed, cases, run_all, undisturbed
 from tests.crash.scenario import PlainSteps, WorkerErrors, quick_batches
 from tests.crash.settings import hidden

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.commit.runtime.task_plan import TaskResult
+from substrait_agg.commit.tasks.task_plan import TaskResult
 from substrait_agg.spark.execution import operator_job, partial_aggregation
 from tests.e2e.feeds import Feed, check
 from tests.e2e.files import write_in_order

@@ -197,8 +197,8 @@ def versions(
     Returns:
         The rows of every version, and per job over changes whether Spark read them.
     """
-    from substrait_agg.spark.executors.operator_changes import OperatorChanges
-    from substrait_agg.spark.executors.spark_executor import SparkExecutor
+    from substrait_agg.spark.query.operator_changes import OperatorChanges
+    from substrait_agg.spark.query.spark_executor import SparkExecutor
     from tests.executors import executors
 
     read_by_spark: list[bool] = []

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
+from substrait_agg.runtime import microbatch
 from substrait_agg.spark.execution.driver import Driver
-from substrait_agg.spark.query import microbatch
 from tests.e2e import plans
 from tests.e2e.files import write_in_order
 from tests.e2e.plans import Builder, aggregate, column, filtered, literal, read

@@ -15,10 +15,10 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import UsageError
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.operator.common.watermarks import Ttl
-from substrait_agg.spark.inputs.event_state import BatchTimes, EventOptions
+from substrait_agg.runtime.event_state import BatchTimes, EventOptions
+from substrait_agg.runtime.microbatch import MicroBatches
 from substrait_agg.spark.inputs.event_time_setup import read_forget
 from substrait_agg.spark.query.document import plan_document
-from substrait_agg.spark.query.microbatch import MicroBatches
 from tests.crash.scenario import local_executor
 from tests.e2e import plans
 from tests.e2e.event_model import SECOND, Change, Table, instant

@@ -238,7 +238,7 @@ def test_changes_are_consolidated_by_tasks(spark: SparkSession, tmp_path: Path, 
 
 def test_views_that_show_their_keys_pay_nothing(tmp_path: Path) -> None:
     """A view that shows its keys needs no consolidation, so no change is read again."""
-    from substrait_agg.spark.executors.spark_executor import SparkExecutor
+    from substrait_agg.spark.query.spark_executor import SparkExecutor
     from tests.executors import executors
 
     class Refusing(SparkExecutor):

@@ -12,7 +12,7 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.errors import StateRefused
-from substrait_agg.spark.execution.job import JobResult, OperatorJob
+from substrait_agg.runtime.job import JobResult, OperatorJob
 from tests.e2e.event_model import Rule, Table, drawn
 from tests.e2e.plans import COMPARISON, Builder, aggregate, column, joined, read
 from tests.e2e.running import check_versions, maintain

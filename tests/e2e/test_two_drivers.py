@@ -12,8 +12,8 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import CommitConflict
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.lower import lower
+from substrait_agg.runtime.microbatch import MicroBatches
 from substrait_agg.spark.query.document import plan_document
-from substrait_agg.spark.query.microbatch import MicroBatches
 from tests.crash.scenario import local_executor
 
 PLAN = Path(__file__).parents[2] / "plans" / "bench" / "count_sum_avg.bin"

@@ -13,7 +13,7 @@ from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
 from substrait_agg.commit.evolution.compatibility import differences
 from substrait_agg.commit.evolution.planner import Evolution, evolution
 from substrait_agg.flow.passes.lower import lower
-from substrait_agg.spark.inputs.event_state import EventOptions
+from substrait_agg.runtime.event_state import EventOptions
 from substrait_agg.spark.query.document import plan_document
 from tests.e2e.plans import Builder, aggregate, column, fetched, ordered, read
 from tests.spark_plans import plan_query

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.hash_ranges import sort_hash
-from substrait_agg.commit.runtime.task import run_task
-from substrait_agg.commit.runtime.task_plan import TaskPlan
+from substrait_agg.commit.tasks.task import run_task
+from substrait_agg.commit.tasks.task_plan import TaskPlan
 from substrait_agg.evaluation.expressions import evaluate
 from substrait_agg.evaluation.steps import apply_steps, whole, with_sets
 from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, RowsOrigin, TableOrigin

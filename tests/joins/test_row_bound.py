@@ -12,12 +12,12 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.commit.runtime import join_rows
+from substrait_agg.commit.tasks import join_rows
 from substrait_agg.errors import RunFailed, UsageError
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.progress import JoinProgress
 from substrait_agg.metrics.summary import progress_line
-from substrait_agg.spark.execution import join_watch
+from substrait_agg.runtime import join_watch
 from tests.e2e.files import write_in_order
 from tests.e2e.plans import COMPARISON, Builder, column, joined, read
 from tests.local.run import run

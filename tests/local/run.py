@@ -33,18 +33,18 @@ from substrait_agg.operator.common.names import TIME, WEIGHT
 from substrait_agg.operator.common.watermarks import EventTimeStats
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.run_options import RunOptions
-from substrait_agg.spark.execution.join_watch import JoinWatch
-from substrait_agg.spark.executors.local_executor import LocalExecutor
-from substrait_agg.spark.inputs.event_sources import EventSource
-from substrait_agg.spark.inputs.event_state import BatchTimes
-from substrait_agg.spark.inputs.late_rows import Lateness
-from substrait_agg.spark.query.evolve import evolve_to
+from substrait_agg.runtime.event_sources import EventSource
+from substrait_agg.runtime.event_state import BatchTimes
+from substrait_agg.runtime.evolve import evolve_to
+from substrait_agg.runtime.join_watch import JoinWatch
+from substrait_agg.runtime.left_out import Lateness
+from substrait_agg.runtime.local_executor import LocalExecutor
+from substrait_agg.runtime.microbatch import MicroBatches
+from substrait_agg.runtime.whole_input import RowsByOperator, WholeInput, input_size
 from substrait_agg.spark.query.handle import CheckedRun
-from substrait_agg.spark.query.microbatch import MicroBatches
 from substrait_agg.spark.query.start import checked_run
 from substrait_agg.spark.query.static_tables import changed_tables, stored_inputs, with_contents
 from substrait_agg.spark.refresh.files_so_far import FilesSoFar
-from substrait_agg.spark.refresh.whole_input import RowsByOperator, WholeInput, input_size
 from substrait_agg.spark.sources.open import is_static
 from substrait_agg.spark.sources.specs import OPERATIONS, SourceSpec, as_spec
 from substrait_agg.spark.sources.upserts import PREIMAGES

@@ -21,7 +21,7 @@ from substrait_agg.flow.passes.upserts import output_names
 from substrait_agg.operator.common.completeness import KeyBound, complete, instants
 from substrait_agg.operator.common.names import PORT, TIME, WEIGHT
 from substrait_agg.plan.arrow import to_arrow
-from substrait_agg.spark.inputs.late_rows import Lateness
+from substrait_agg.runtime.left_out import Lateness
 from substrait_agg.spark.inputs.linear_steps import FOREVER, is_hop
 from tests.local.evaluation import evaluate, hop_windows, whole
 

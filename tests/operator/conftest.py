@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from substrait_agg.commit.runtime import spill
+from substrait_agg.commit.tasks import spill
 
 SPILL_BUCKETS = 8
 """Ranges of hashes of a large batch. The batches here are large from a few rows on, and most of 64 ranges are empty."""

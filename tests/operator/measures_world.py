@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.hash_ranges import partition_range, sort_hash
-from substrait_agg.commit.runtime.task import run_task
-from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.commit.tasks.task import run_task
+from substrait_agg.commit.tasks.task_plan import TaskPlan, TaskResult
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.aggregate import values
 from substrait_agg.operator.aggregate.eviction import closed_schema

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from substrait_agg.commit.runtime import spill
-from substrait_agg.commit.runtime.task import run_task
+from substrait_agg.commit.tasks import spill
+from substrait_agg.commit.tasks.task import run_task
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.aggregate import values
 from substrait_agg.state import run

@@ -23,10 +23,10 @@ from substrait_agg.operator.common.watermarks import (
     move,
     watermark_of,
 )
-from substrait_agg.spark.inputs.event_state import BatchTimes, EventOptions
+from substrait_agg.runtime.event_state import BatchTimes, EventOptions
+from substrait_agg.runtime.microbatch import MicroBatches
 from substrait_agg.spark.inputs.event_time_setup import event_columns, read_forget
 from substrait_agg.spark.query.document import plan_document
-from substrait_agg.spark.query.microbatch import MicroBatches
 from tests.checkpoint.test_retention import newest, simple
 from tests.crash.scenario import local_executor, quick_batches
 from tests.crash.settings import chained

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from substrait_agg.commit.runtime import spill
+from substrait_agg.commit.tasks import spill
 from substrait_agg.errors import UsageError
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.operator.aggregate import operator

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from substrait_agg.commit.documents.snapshot import OperatorState
-from substrait_agg.commit.runtime.task import run_task
-from substrait_agg.commit.runtime.task_plan import TaskPlan
+from substrait_agg.commit.tasks.task import run_task
+from substrait_agg.commit.tasks.task_plan import TaskPlan
 from substrait_agg.functions.aggregates.kinds import MeasureKind
 from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.common.names import GROUP, PENDING

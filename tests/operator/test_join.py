@@ -22,16 +22,16 @@ from hypothesis import strategies as st
 from substrait_agg.bind.bound import Call, Column, Expr, JoinKind
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import OperatorState
-from substrait_agg.commit.runtime.task import run_task
-from substrait_agg.commit.runtime.task_plan import TaskPlan
+from substrait_agg.commit.tasks.task import run_task
+from substrait_agg.commit.tasks.task_plan import TaskPlan
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.common.names import PORT, WEIGHT, arrangement_tree
 from substrait_agg.operator.join.spec import JoinSide, JoinSpec
 from substrait_agg.operator.join.step import JoinOperator, _Step
 from substrait_agg.plan.types import BOOL, Type
+from substrait_agg.runtime.job import OperatorJob
 from substrait_agg.spark.execution.driver import _VERIFIER, Driver
-from substrait_agg.spark.execution.job import OperatorJob
 from substrait_agg.state import arrangement
 from substrait_agg.state import run as runs
 from substrait_agg.state.arrangement import ArrangementLayout

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.hash_ranges import partition_range
-from substrait_agg.commit.runtime.task import run_task
-from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.commit.tasks.task import run_task
+from substrait_agg.commit.tasks.task_plan import TaskPlan, TaskResult
 from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.common.emission import ALL, NONE
 from substrait_agg.operator.common.names import GROUP, PENDING

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from substrait_agg.commit.runtime import task
-from substrait_agg.commit.runtime.task import run_task
-from substrait_agg.commit.runtime.task_plan import TaskPlan
+from substrait_agg.commit.tasks import task
+from substrait_agg.commit.tasks.task import run_task
+from substrait_agg.commit.tasks.task_plan import TaskPlan
 from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.common.names import WEIGHT

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from substrait_agg.commit.documents.snapshot import OperatorState
-from substrait_agg.commit.runtime.task_plan import TaskResult
+from substrait_agg.commit.tasks.task_plan import TaskResult
 from substrait_agg.functions.aggregates.accumulators import Accumulator
 from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.plan.types import Type

@@ -26,8 +26,8 @@ from substrait_agg.bind.bound import BoundFetch, BoundRows, Column, MeasureSort
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.hash_ranges import partition_range
-from substrait_agg.commit.runtime.task import run_task
-from substrait_agg.commit.runtime.task_plan import TaskPlan
+from substrait_agg.commit.tasks.task import run_task
+from substrait_agg.commit.tasks.task_plan import TaskPlan
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.top_k import OrderedRows, TopK
 from substrait_agg.flow.passes.ordered_rows import ordered_rows_node

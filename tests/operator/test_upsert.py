@@ -20,8 +20,8 @@ import pytest
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.hash_ranges import partition_range
-from substrait_agg.commit.runtime.task import run_task
-from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.commit.tasks.task import run_task
+from substrait_agg.commit.tasks.task_plan import TaskPlan, TaskResult
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.common.names import GROUP, POSITION, WEIGHT
 from substrait_agg.operator.upsert.spec import THERE, UpsertSpec

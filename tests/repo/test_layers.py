@@ -40,6 +40,7 @@ LAYERS = (
     {"operator", "state"},
     {"commit"},
     {"metrics"},
+    {"runtime"},
     {"changes"},
     {"tools"},
     {"page"},

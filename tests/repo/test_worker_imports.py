@@ -20,7 +20,7 @@ NEVER = (
 
 
 @pytest.mark.parametrize(
-    "module", ["substrait_agg.commit.runtime.task", "substrait_agg.spark.execution.task_runner"]
+    "module", ["substrait_agg.commit.tasks.task", "substrait_agg.spark.execution.task_runner"]
 )
 def test_the_modules_of_a_task_are_few(module: str) -> None:
     command = [sys.executable, "-c", PROGRAM.format(module=module)]

@@ -96,7 +96,7 @@ def test_a_run_names_the_view_and_the_expression(spark: SparkSession, tmp_path: 
 def test_a_run_on_spark_names_them_too(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from substrait_agg.spark.executors.spark_executor import SparkExecutor
+    from substrait_agg.spark.query.spark_executor import SparkExecutor
 
     monkeypatch.setattr(SparkExecutor, "_arrow_rows", lambda *_: None)
     error = failed_run(spark, tmp_path, SQL)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from substrait_agg.changes.delivery.evolved import first_version, is_same, refusal
 from substrait_agg.changes.outputs.sinks import Sink, Table
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
-from substrait_agg.commit.runtime.consolidate import consolidate
+from substrait_agg.commit.tasks.consolidate import consolidate
 from substrait_agg.commit.view.schema import PlanChange
 from substrait_agg.errors import CommitConflict, StateRefused, UsageError
 from substrait_agg.metrics.progress import SinkProgress

@@ -21,7 +21,7 @@ from substrait_agg.changes.records import Record
 from substrait_agg.changes.targets.delta import VIEW, DeltaTarget
 from substrait_agg.commit.documents.change_metadata import origin_of
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
-from substrait_agg.commit.runtime.consolidate import consolidate, row_bytes
+from substrait_agg.commit.tasks.consolidate import consolidate, row_bytes
 from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.files.filesystem import filesystem
 from substrait_agg.files.locations import Location

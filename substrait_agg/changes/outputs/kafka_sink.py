@@ -24,7 +24,7 @@ from substrait_agg.changes.outputs.versioned_sink import VersionedSink, stored_v
 from substrait_agg.changes.postgres.keyed import HIDDEN, VERSION, WEIGHT, key_names, no_key
 from substrait_agg.changes.targets.kafka import UPSERTS, KafkaTarget
 from substrait_agg.commit.documents.change_metadata import origin_of
-from substrait_agg.commit.runtime.consolidate import consolidate, row_bytes
+from substrait_agg.commit.tasks.consolidate import consolidate, row_bytes
 from substrait_agg.errors import RunFailed, UsageError
 from substrait_agg.redaction import clean, safe_cause
 

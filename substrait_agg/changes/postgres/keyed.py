@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from substrait_agg.changes.formats.encode import csv_lines
 from substrait_agg.changes.postgres.types import column_type, input_texts
 from substrait_agg.commit.documents.change_metadata import origin_of
-from substrait_agg.commit.runtime.consolidate import consolidate, row_bytes
+from substrait_agg.commit.tasks.consolidate import consolidate, row_bytes
 from substrait_agg.errors import StateRefused
 
 VERSION, WEIGHT = "__version", "__weight"

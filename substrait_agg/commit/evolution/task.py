@@ -25,8 +25,8 @@ from substrait_agg.commit.evolution.rewriter import (
     pieces,
     shown_rows,
 )
-from substrait_agg.commit.runtime.change_writer import ChangeWriter
-from substrait_agg.commit.runtime.surrogates import Surrogates
+from substrait_agg.commit.tasks.change_writer import ChangeWriter
+from substrait_agg.commit.tasks.surrogates import Surrogates
 from substrait_agg.operator.aggregate.eviction import closed_schema
 from substrait_agg.operator.common.names import (
     CLOSED,

@@ -1,6 +1,6 @@
 """The protocol between a task and a stateful operator.
 
-An operator is a pure function of Arrow tables. The task (`commit.runtime.task`) handles files,
+An operator is a pure function of Arrow tables. The task (`commit.tasks.task`) handles files,
 merges, spilling and counters, and does not depend on the type of the operator. An operator keeps
 named trees. A tree whose rows are found by key has a `KeyedLayout`; an ordered tree has a
 `TreeLayout`; weighted rows by key have an `ArrangementLayout`.
@@ -63,7 +63,7 @@ class OperatorResult:
     Attributes:
         trees: per tree name, the rows to add to the tree, ordered by hash.
         changes: output columns and ``__weight``; retractions come first.
-        counters: counters by name (`commit.runtime.counters.COUNTERS`).
+        counters: counters by name (`commit.tasks.counters.COUNTERS`).
         more_changes: further changes, computed while they are written, so that they need not fit
             into memory.
         count_pairs: counts the pairs of rows with equal keys that a join makes of the slice.

@@ -16,7 +16,7 @@ from substrait_agg.files.locations import Location, Remote, location_of
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.execution.task_runner import BatchFunction
+from substrait_agg.runtime.left_out import BatchFunction
 from substrait_agg.spark.sources.connected import given_schema
 from substrait_agg.spark.sources.files import escape
 from substrait_agg.spark.types.schema import column_name, to_spark

@@ -1,6 +1,6 @@
 """Consolidate the changes of a version: few on the driver, many with an exchange on Spark.
 
-The arithmetic is in `commit.runtime.consolidate`.
+The arithmetic is in `commit.tasks.consolidate`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from substrait_agg.commit.documents.json_codec import from_line, to_line
-from substrait_agg.commit.runtime.consolidate import (
+from substrait_agg.commit.tasks.consolidate import (
     Consolidated,
     Consolidation,
-    consolidate_in_memory,
     consolidate_partition,
     exchanged_rows,
 )
+from substrait_agg.runtime.in_process import consolidate_here
 from substrait_agg.spark.execution.driver import Driver
 from substrait_agg.spark.execution.task_runner import run_on_partitions
-from substrait_agg.spark.session.errors import batch_failed
 
 
 def consolidate(
@@ -49,20 +48,6 @@ def consolidate(
 
     done = run_on_partitions(_exchange(spark, work, partitions), add_up)
     return Consolidated.combine([from_line(Consolidated, result) for result in done])
-
-
-def consolidate_here(work: Consolidation) -> Consolidated | None:
-    """Consolidate the changes of a version in this process; None as `consolidate`.
-
-    Raises:
-        RunFailed: nothing was committed.
-    """
-    if work.rows < 2:
-        return None
-    try:
-        return consolidate_in_memory(work)
-    except OSError as error:
-        raise batch_failed(error) from error
 
 
 def _exchange(spark: SparkSession, work: Consolidation, partitions: int) -> DataFrame:

@@ -13,7 +13,7 @@ file is read completely only once per process, to verify it. If files of more th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from threading import Thread
 
@@ -25,14 +25,13 @@ from pyspark.sql import DataFrame, SparkSession
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.evolution.task import MigrationPlan
-from substrait_agg.commit.runtime.change_writer import Keep
-from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
-from substrait_agg.commit.runtime.difference import DifferencePlan, difference
-from substrait_agg.commit.runtime.task import run_task, sort_hashes
-from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.commit.tasks.consolidate import Consolidation
+from substrait_agg.commit.tasks.difference import DifferencePlan
+from substrait_agg.commit.tasks.task import sort_hashes
+from substrait_agg.commit.tasks.task_plan import TaskPlan
 from substrait_agg.operator.common.names import PORT
 from substrait_agg.operator.common.protocol import StatefulOperator
-from substrait_agg.spark.execution.job import OperatorJob, work_of
+from substrait_agg.runtime.job import OperatorJob, work_of
 from substrait_agg.spark.session.errors import SPARK_ERRORS, batch_failed, texts_of
 from substrait_agg.spark.session.session import DRIVER_BYTES_SETTING, own_setting
 from substrait_agg.state.arrangement import Arrangement, ArrangementLayout
@@ -247,31 +246,3 @@ def limit_times(access: RowAccess, operators: Iterable[StatefulOperator]) -> int
 def size_of(frame: DataFrame) -> int:
     """Return the bytes of a batch, as Spark estimates them before reading."""
     return int(str(frame._jdf.queryExecution().analyzed().stats().sizeInBytes()))
-
-
-def difference_here(plan: DifferencePlan) -> Consolidated:
-    """Compare two states of an operator in this process.
-
-    Raises:
-        RunFailed: a file cannot be read or written.
-    """
-    try:
-        return difference(plan)
-    except OSError as error:
-        raise batch_failed(error) from error
-
-
-def run_here(
-    task: TaskPlan, rows: Iterable[pa.RecordBatch] = (), keep: Keep | None = None
-) -> TaskResult:
-    """Run a task in this process; report system errors as those of a task on Spark.
-
-    The commit flushes the files of all such tasks together. `keep` is that of `run_task`.
-
-    Raises:
-        RunFailed: a value does not fit, or a file cannot be read or written.
-    """
-    try:
-        return run_task(replace(task, flushes=False), rows, keep)
-    except OSError as error:
-        raise batch_failed(error) from error

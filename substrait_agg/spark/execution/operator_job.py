@@ -11,13 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.bind.bound import Expr
 from substrait_agg.commit.documents.json_codec import from_line, to_line
-from substrait_agg.commit.runtime.change_writer import Keep
-from substrait_agg.commit.runtime.task import run_task
-from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult, task_of
+from substrait_agg.commit.tasks.change_writer import Keep
+from substrait_agg.commit.tasks.task import run_task
+from substrait_agg.commit.tasks.task_plan import TaskPlan, TaskResult, task_of
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.common.spec import InputSpec
-from substrait_agg.spark.execution.driver import Driver, RowAccess, limit_times, run_here, size_of
-from substrait_agg.spark.execution.job import JobResult, OperatorJob, acts_alone
+from substrait_agg.runtime.in_process import run_here
+from substrait_agg.runtime.job import JobResult, OperatorJob, acts_alone
+from substrait_agg.spark.execution.driver import Driver, RowAccess, limit_times, size_of
 from substrait_agg.spark.execution.partial_aggregation import (
     Summing,
     partial_sums,

@@ -30,7 +30,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, MapType, StructType
 
-from substrait_agg.commit.runtime.task import MURMUR, OTHER
+from substrait_agg.commit.tasks.task import MURMUR, OTHER
 from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind
 from substrait_agg.operator.common.names import END, LARGE, POSITION, ROWS, TIME, WEIGHT
 from substrait_agg.operator.common.spec import InputSpec

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from substrait_agg.commit.runtime.task_plan import TaskResult
+from substrait_agg.commit.tasks.task_plan import TaskResult
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.functions.aggregates.accumulators import DIGIT_BITS
 from substrait_agg.operator.common.spec import InputSpec

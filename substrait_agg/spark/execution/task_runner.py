@@ -22,10 +22,8 @@ from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.types import StringType, StructField, StructType
 
 from substrait_agg.errors import RunFailed, SubstraitAggError
+from substrait_agg.runtime.left_out import BatchFunction
 from substrait_agg.spark.session.errors import SPARK_ERRORS, batch_failed
-
-BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""A function that Spark runs in a Python worker over the rows of a partition."""
 
 _ANSWER = StructType([StructField("result", StringType())])
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from substrait_agg.bind.bound import Expr
 from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.runtime.task import MURMUR, OTHER
+from substrait_agg.commit.tasks.task import MURMUR, OTHER
 from substrait_agg.evaluation.expressions import evaluate, supports
 from substrait_agg.evaluation.hashes import can_hash, key_hashes, normalise
 from substrait_agg.evaluation.steps import (

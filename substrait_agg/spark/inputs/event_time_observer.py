@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.operator.common.watermarks import EventTimeStats
-from substrait_agg.spark.inputs.event_sources import EventSource, Table
+from substrait_agg.runtime.event_sources import EventSource, Table
 from substrait_agg.spark.inputs.late_rows import micros
 from substrait_agg.spark.session.errors import SPARK_ERRORS
 from substrait_agg.spark.types.schema import column_name

@@ -21,8 +21,8 @@ from substrait_agg.flow.passes.event_time import EventColumns, tables_without_ti
 from substrait_agg.flow.passes.upserts import Upserts
 from substrait_agg.operator.common.policy import EmitPolicy
 from substrait_agg.operator.common.watermarks import Ttl
-from substrait_agg.spark.inputs.event_sources import EventSource, Table, event_sources
-from substrait_agg.spark.inputs.event_state import EventOptions
+from substrait_agg.runtime.event_sources import EventSource, Table, event_sources
+from substrait_agg.runtime.event_state import EventOptions
 from substrait_agg.spark.inputs.inputs import Source
 from substrait_agg.spark.sources.open import is_static
 

@@ -20,12 +20,13 @@ from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, RowsOrigin, T
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.passes.upserts import output_names
 from substrait_agg.operator.common.names import TIME, WEIGHT
+from substrait_agg.runtime.event_sources import EventSource
+from substrait_agg.runtime.event_state import BatchTimes, EventState
+from substrait_agg.runtime.left_out import Lateness
 from substrait_agg.spark.execution.checkpoint_files import GivenRowsWriter, read_changes
 from substrait_agg.spark.expressions import to_column
-from substrait_agg.spark.inputs.event_sources import EventSource
-from substrait_agg.spark.inputs.event_state import BatchTimes, EventState
 from substrait_agg.spark.inputs.event_time_observer import EventTimeObserver
-from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness, LateRowOrigin, micros
+from substrait_agg.spark.inputs.late_rows import BranchRows, LateRowOrigin, micros
 from substrait_agg.spark.inputs.linear_steps import apply_steps, prepare, union_all
 from substrait_agg.spark.inputs.table_batch import (
     TableBatch,

@@ -13,6 +13,7 @@ from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.completeness import KeyBound
 from substrait_agg.operator.common.names import TIME, WEIGHT
 from substrait_agg.plan.types import Type
+from substrait_agg.runtime.left_out import Lateness
 from substrait_agg.spark.expressions import to_column
 from substrait_agg.spark.inputs.linear_steps import (
     ORIGINAL,
@@ -27,22 +28,6 @@ from substrait_agg.spark.types.schema import column_name
 _COUNT = "late"
 _DAY = 86_400_000_000
 _EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
-
-
-@dataclass(frozen=True, slots=True)
-class Lateness:
-    """The tests for rows that are late for an operator.
-
-    Attributes:
-        limits: a row is late if its group is below any of these bounds.
-        idle: a row is late if its event time is not after this instant; None for no such test.
-        ended: a row of a session operator is late if its time is before this instant, because it
-            could have extended a session that is already closed; None for no such test.
-    """
-
-    limits: tuple[KeyBound, ...] = ()
-    idle: int | None = None
-    ended: int | None = None
 
 
 def micros(column: Column, type_: Type) -> Column:

@@ -26,7 +26,7 @@ from substrait_agg.flow.passes.static import static_tables
 from substrait_agg.flow.passes.upserts import upserts_of
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.plan.types import BOOL
-from substrait_agg.spark.inputs.event_state import EventOptions
+from substrait_agg.runtime.event_state import EventOptions
 
 
 def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocument:  # noqa: B008 - frozen

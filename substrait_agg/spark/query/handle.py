@@ -28,24 +28,24 @@ from substrait_agg.notices import notice
 from substrait_agg.redaction import safe_cause
 from substrait_agg.refresh.chooser import RefreshChooser
 from substrait_agg.run_options import RunOptions
+from substrait_agg.runtime.event_state import EventOptions
+from substrait_agg.runtime.join_watch import JoinWatch
+from substrait_agg.runtime.microbatch import MicroBatches
+from substrait_agg.runtime.whole_input import (
+    RowsByOperator,
+    WholeInput,
+    input_size,
+)
 from substrait_agg.spark.admission.read_limits import AdmissionControl
-from substrait_agg.spark.execution.join_watch import JoinWatch
 from substrait_agg.spark.execution.task_runner import ARROW_ROWS, HANDED_OVER
-from substrait_agg.spark.executors.spark_executor import SparkExecutor
-from substrait_agg.spark.inputs.event_state import EventOptions
 from substrait_agg.spark.inputs.inputs import Inputs, Source, table_origins
 from substrait_agg.spark.positions.file_source import missing_file
 from substrait_agg.spark.positions.sources import BatchRead, Sources
 from substrait_agg.spark.query.loop import Loop
-from substrait_agg.spark.query.microbatch import MicroBatches
+from substrait_agg.spark.query.spark_executor import SparkExecutor
 from substrait_agg.spark.query.static_tables import difference, stored_inputs
 from substrait_agg.spark.query.unreadable_rows import explain
-from substrait_agg.spark.refresh.whole_input import (
-    RowsByOperator,
-    WholeInput,
-    input_size,
-    with_sizes,
-)
+from substrait_agg.spark.refresh.files_so_far import with_sizes
 from substrait_agg.spark.session.errors import SPARK_ERRORS, batch_failed
 from substrait_agg.spark.session.session import SqlSettings
 from substrait_agg.spark.sources.specs import Table

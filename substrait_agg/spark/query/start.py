@@ -35,12 +35,12 @@ from substrait_agg.page.server import WebPage
 from substrait_agg.plan.model import DecodedPlan
 from substrait_agg.redaction import remember, safe_cause
 from substrait_agg.run_options import RunOptions
+from substrait_agg.runtime.event_state import EventOptions
+from substrait_agg.runtime.evolve import evolutions, evolve_to
+from substrait_agg.runtime.executor import Executor
 from substrait_agg.spark.admission.read_limits import check_limited
 from substrait_agg.spark.execution.task_runner import keep_memory
 from substrait_agg.spark.execution.worker_python import check_worker_python
-from substrait_agg.spark.executors.executor import Executor
-from substrait_agg.spark.executors.spark_executor import SparkExecutor
-from substrait_agg.spark.inputs.event_state import EventOptions
 from substrait_agg.spark.inputs.event_time_setup import (
     check_times,
     event_columns,
@@ -56,9 +56,9 @@ from substrait_agg.spark.inputs.source_identity import (
     source_folders,
 )
 from substrait_agg.spark.query.document import plan_document
-from substrait_agg.spark.query.evolve import evolutions, evolve_to
 from substrait_agg.spark.query.handle import CheckedRun, Run
 from substrait_agg.spark.query.sinks import SparkWriter, check_writers, frame_of, open_writer
+from substrait_agg.spark.query.spark_executor import SparkExecutor
 from substrait_agg.spark.query.static_tables import changed_tables, with_contents
 from substrait_agg.spark.refresh.conditions import refresh_chooser
 from substrait_agg.spark.refresh.files_so_far import FilesSoFar, SparkTables

@@ -16,14 +16,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from substrait_agg.commit.documents.snapshot import InputPlace, Snapshot
 from substrait_agg.commit.hash_ranges import partition_range
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.commit.runtime.stored_rows import StoredRows
+from substrait_agg.commit.tasks.stored_rows import StoredRows
 from substrait_agg.errors import StateRefused
 from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, TableOrigin
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.operator.common.names import PORT, WEIGHT, arrangement_tree
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.redaction import safe_cause
-from substrait_agg.spark.execution.task_runner import HANDED_OVER, BatchFunction
+from substrait_agg.runtime.left_out import BatchFunction
+from substrait_agg.spark.execution.task_runner import HANDED_OVER
 from substrait_agg.spark.inputs.inputs import Inputs, Source, whole_origins
 from substrait_agg.spark.inputs.linear_steps import union_all
 from substrait_agg.spark.inputs.static_content import files_content, rows_contents

@@ -14,8 +14,8 @@ from substrait_agg.refresh.checks import RunConditions, Table, check_policies
 from substrait_agg.refresh.chooser import RefreshChooser
 from substrait_agg.refresh.ownership import operators_with, tables_read
 from substrait_agg.run_options import RunOptions
+from substrait_agg.runtime.event_state import EventOptions
 from substrait_agg.spark.execution.driver import DRIVER_BYTES, RowAccess, limit_times
-from substrait_agg.spark.inputs.event_state import EventOptions
 from substrait_agg.spark.inputs.inputs import Source, table_origins
 from substrait_agg.spark.sources.files import is_glob
 from substrait_agg.spark.sources.open import is_static, sets_aside

@@ -6,7 +6,7 @@ that the checkpoint has read only if every file is still there with that time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +17,10 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.read_files import read_files
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.notices import notice
+from substrait_agg.runtime.whole_input import RowsByOperator, local_path
 from substrait_agg.spark.inputs.inputs import Inputs, Source, table_origins
 from substrait_agg.spark.refresh.conditions import unreadable_streams
-from substrait_agg.spark.refresh.whole_input import RowsByOperator, local_path, with_sizes
-from substrait_agg.spark.sources.files import is_local
+from substrait_agg.spark.sources.files import FoundFile, is_local
 from substrait_agg.spark.sources.open import is_static
 from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
 
@@ -135,3 +135,15 @@ def changed_file(files: Sequence[ReadFile], spec: SourceSpec) -> str:
         if modified != file.modified:
             return f"{path} has been modified since it was read"
     return ""
+
+
+def with_sizes(files: Iterable[ReadFile]) -> tuple[FoundFile, ...]:
+    """Return local files with their sizes as they are now; 0 for one that is gone, which fails when it is read."""
+    return tuple(FoundFile(f.uri, f.modified, _size(local_path(f.uri))) for f in files)
+
+
+def _size(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0

@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from errno import EACCES, EDQUOT, EFBIG, ENOSPC, EPERM, EROFS
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
@@ -14,6 +13,12 @@ from pyspark.errors import PySparkException
 
 from substrait_agg.errors import RunFailed
 from substrait_agg.redaction import clean
+from substrait_agg.runtime.in_process import (
+    NOTHING_COMMITTED,
+    REFUSALS,
+    computation_failed,
+    not_written,
+)
 
 GONE_ERRORS = (Py4JError, ConnectionRefusedError, ConnectionResetError)
 """Exceptions of calls into the JVM. They include those raised if the JVM has ended."""
@@ -34,7 +39,6 @@ _SET_PYTHON = (
     "before Spark starts"
 )
 _MAX_CAUSES = 30
-_NOTHING_COMMITTED = "nothing of the batch was committed"
 _HELP: dict[str, str] = {
     "NULL_IN_REQUIRED_COLUMN": "correct the row, or declare the column nullable in the plan",
     "WEIGHT_IS_NULL": "give every row a weight",
@@ -82,9 +86,8 @@ _WRAPPERS: tuple[tuple[str, str], ...] = (
 The cause follows in the same message, or in the next one.
 """
 _UNWRAPPED = re.compile("|".join(f"(?:{begins})" for _, begins in _WRAPPERS))
-_REFUSALS = (EPERM, EACCES, EFBIG, ENOSPC, EROFS, EDQUOT)
 _REFUSED = re.compile(
-    rf"^(?:OSError|PermissionError): \[Errno (?:{'|'.join(map(str, _REFUSALS))})\]"
+    rf"^(?:OSError|PermissionError): \[Errno (?:{'|'.join(map(str, REFUSALS))})\]"
 )
 """The message of a Python worker that may not write. Java's messages differ."""
 _NOTES_REFUSED = re.compile(
@@ -122,7 +125,7 @@ def spark_lost() -> RunFailed:
         "SPARK_LOST",
         "the process of Spark has ended: it was killed, or it crashed",
         help=(
-            f"{_NOTHING_COMMITTED}; run again; if the system killed Spark for lack of memory, give it more "
+            f"{NOTHING_COMMITTED}; run again; if the system killed Spark for lack of memory, give it more "
             "(--conf spark.driver.memory=4g)"
         ),
     )
@@ -142,7 +145,7 @@ def batch_failed(error: Exception) -> RunFailed:
         if code == "ROW_UNREADABLE" and message.startswith(ROW_OF_FILE):
             return row_unreadable(message, message.removeprefix(ROW_OF_FILE).partition(" ")[0])
         help = _HELP.get(code, "correct the value in the source, or the plan")
-        return RunFailed(code, message, help=f"{_NOTHING_COMMITTED}; {help}")
+        return RunFailed(code, message, help=f"{NOTHING_COMMITTED}; {help}")
     specific = _workers_failed(text)
     if specific is not None:
         return specific
@@ -154,27 +157,19 @@ def batch_failed(error: Exception) -> RunFailed:
         return RunFailed(
             "ROW_UNREADABLE",
             "a quoted value contains a quote that is not written twice",
-            help=f"{_NOTHING_COMMITTED}; add escape=%5C if backslashes escape the quotes, as Spark writes them, or "
+            help=f"{NOTHING_COMMITTED}; add escape=%5C if backslashes escape the quotes, as Spark writes them, or "
             "unescapedQuoteHandling=STOP_AT_DELIMITER to read such values as they stand, with their quotes",
             path=read[1],
         )
-    if _REFUSED.match(reason) or getattr(error, "errno", None) in _REFUSALS:
-        return RunFailed(
-            "CHECKPOINT_NOT_WRITTEN",
-            f"a task could not write in the checkpoint: {reason}",
-            help=f"check the free space and the permissions of the folder, then run again; {_NOTHING_COMMITTED}",
-        )
+    if _REFUSED.match(reason) or getattr(error, "errno", None) in REFUSALS:
+        return not_written(reason)
     if _UNWRAPPED.match(str(error)) and _NOTES_REFUSED.search(reason) and _OF_A_TASK not in text:
         return RunFailed(
             "BATCH_FAILED",
             f"Spark could not write its logs of streams in the folder for temporary files: {reason}",
-            help=f"check the free space there, or set SUBSTRAIT_AGG_CACHE to another folder; {_NOTHING_COMMITTED}",
+            help=f"check the free space there, or set SUBSTRAIT_AGG_CACHE to another folder; {NOTHING_COMMITTED}",
         )
-    return RunFailed(
-        "BATCH_FAILED",
-        f"Spark could not compute the batch: {reason}",
-        help=f"{_NOTHING_COMMITTED}; correct the input or the plan and run again",
-    )
+    return computation_failed(reason)
 
 
 def _workers_failed(text: str) -> RunFailed | None:
@@ -195,7 +190,7 @@ def _workers_failed(text: str) -> RunFailed | None:
 def row_unreadable(message: str, file: str) -> RunFailed:
     """Return the error for a row of a text file that cannot be parsed."""
     help = (
-        f"{_NOTHING_COMMITTED}; correct the row, declare another type in the plan, or move such rows to the "
+        f"{NOTHING_COMMITTED}; correct the row, declare another type in the plan, or move such rows to the "
         "quarantine with bad-rows=quarantine in the source, then run again"
     )
     return RunFailed("ROW_UNREADABLE", clean(message), help=help, path=file)

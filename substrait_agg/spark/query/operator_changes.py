@@ -8,15 +8,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.runtime.change_writer import write_changes
+from substrait_agg.commit.tasks.change_writer import write_changes
 from substrait_agg.files.locations import Location
 from substrait_agg.flow.graph.graph import Branch
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.spec import InputSpec
+from substrait_agg.runtime.left_out import Lateness
 from substrait_agg.spark.execution.driver import RowAccess
 from substrait_agg.spark.inputs.arrow_inputs import can_prepare, prepared_rows, read_changes
 from substrait_agg.spark.inputs.inputs import operator_changes
-from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness
+from substrait_agg.spark.inputs.late_rows import BranchRows
 from substrait_agg.spark.inputs.table_batch import Collect
 from substrait_agg.spark.session.errors import batch_failed
 

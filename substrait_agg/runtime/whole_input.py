@@ -10,8 +10,7 @@ from urllib.parse import unquote
 
 from substrait_agg.commit.documents.positions import ReadFile
 from substrait_agg.refresh.cost_model import InputSize, LostFile
-from substrait_agg.spark.executors.executor import BranchInput, Rows
-from substrait_agg.spark.sources.files import FoundFile
+from substrait_agg.runtime.executor import BranchInput, Rows
 
 RowsByOperator = tuple[Mapping[int, Rows], Mapping[int, BranchInput[Rows]]]
 """Prepared rows by operator id, and rows by operator id that the executor prepares."""
@@ -54,15 +53,3 @@ def input_size(
 def local_path(uri: str) -> str:
     """Return the path of a local file from its URI."""
     return unquote(uri.partition(":")[2].removeprefix("//")) if uri.startswith("file:") else uri
-
-
-def with_sizes(files: Iterable[ReadFile]) -> tuple[FoundFile, ...]:
-    """Return local files with their sizes as they are now; 0 for one that is gone, which fails when it is read."""
-    return tuple(FoundFile(f.uri, f.modified, _size(local_path(f.uri))) for f in files)
-
-
-def _size(path: str) -> int:
-    try:
-        return Path(path).stat().st_size
-    except OSError:
-        return 0

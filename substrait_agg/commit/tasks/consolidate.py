@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import ChangeFile
-from substrait_agg.commit.runtime.change_writer import ChangeWriter, parquet_writer
-from substrait_agg.commit.runtime.spill import Buckets
+from substrait_agg.commit.tasks.change_writer import ChangeWriter, parquet_writer
+from substrait_agg.commit.tasks.spill import Buckets
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.state.keys.rows import as_mask, nested_bytes
 from substrait_agg.state.keys.variable_keys import byte_hashes

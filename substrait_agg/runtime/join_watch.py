@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from threading import Event, Thread
 
-from substrait_agg.commit.runtime.join_rows import JoinRows
+from substrait_agg.commit.tasks.join_rows import JoinRows
 from substrait_agg.explanation.names import clean
 from substrait_agg.flow.graph.graph import OperatorOrigin, Origin, TableOrigin
 from substrait_agg.flow.graph.join import Join
 from substrait_agg.flow.graph.nodes import Port
 from substrait_agg.metrics.progress import JoinProgress
-from substrait_agg.spark.execution.job import JobResult, OperatorJob
+from substrait_agg.runtime.job import JobResult, OperatorJob
 
 REPORT_SECONDS = 5.0
 """Time between two reports of a join that is being computed."""

@@ -21,12 +21,12 @@ from substrait_agg.commit.documents.file_names import change_name, run_name
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Runs
 from substrait_agg.commit.hash_ranges import sort_hash
-from substrait_agg.commit.runtime.change_writer import ChangeWriter, Keep
-from substrait_agg.commit.runtime.consolidate import write_joined
-from substrait_agg.commit.runtime.join_rows import RowCounter
-from substrait_agg.commit.runtime.spill import Buckets
-from substrait_agg.commit.runtime.surrogates import Surrogates
-from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.commit.tasks.change_writer import ChangeWriter, Keep
+from substrait_agg.commit.tasks.consolidate import write_joined
+from substrait_agg.commit.tasks.join_rows import RowCounter
+from substrait_agg.commit.tasks.spill import Buckets
+from substrait_agg.commit.tasks.surrogates import Surrogates
+from substrait_agg.commit.tasks.task_plan import TaskPlan, TaskResult
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.common.names import LARGE, PORT, WEIGHT
 from substrait_agg.operator.common.protocol import OperatorResult, StateReader, SumOverflow

@@ -15,11 +15,11 @@ from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, S
 from substrait_agg.commit.evolution.task import Columns, MigrationPlan
 from substrait_agg.commit.hash_ranges import partition_range
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.commit.runtime.consolidate import Consolidated
-from substrait_agg.commit.runtime.difference import DifferencePlan
+from substrait_agg.commit.tasks.consolidate import Consolidated
+from substrait_agg.commit.tasks.difference import DifferencePlan
 from substrait_agg.flow.graph.nodes import Flow, operators_below
-from substrait_agg.spark.execution.job import JobResult, OperatorJob, changes_of
-from substrait_agg.spark.executors.executor import Executor, Rows
+from substrait_agg.runtime.executor import Executor, Rows
+from substrait_agg.runtime.job import JobResult, OperatorJob, changes_of
 
 
 class Rebuild(Generic[Rows]):

@@ -23,9 +23,8 @@ from substrait_agg.operator.common.watermarks import (
     move,
     watermark_of,
 )
-from substrait_agg.spark.inputs.event_sources import EventSource
-from substrait_agg.spark.inputs.late_rows import Lateness
-from substrait_agg.spark.inputs.side_files import LeftOut, Rows_co
+from substrait_agg.runtime.event_sources import EventSource
+from substrait_agg.runtime.left_out import Lateness, LeftOut, Rows_co
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class EventState:
             sources = tuple(move(*each, now) for each in zip(rules, before, stats, strict=True))
             watermark = watermark_of(rules, sources, watermark, now)
         advanced = replace(self, watermark=watermark, sources=sources)
-        return replace(advanced, idle=advanced._idle(now))
+        return replace(advanced, idle=advanced.find_idle(now))
 
     def instant(self, now: int) -> int:
         """Return the event time of the rows of a batch if groups expire by the clock.
@@ -97,7 +96,8 @@ class EventState:
             return now
         return max(now, self.idle + 1)
 
-    def _idle(self, now: int) -> int | None:
+    def find_idle(self, now: int) -> int | None:
+        """Return the instant up to which groups are idle; None if there is no time to live."""
         instant = self.watermark if self.options.sources else now
         if self.options.ttl is None or instant is None:
             return self.idle

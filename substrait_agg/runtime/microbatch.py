@@ -24,7 +24,7 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.publishing import committed_by_another
 from substrait_agg.commit.log.retention import DEFAULT, Retention
 from substrait_agg.commit.log.sweep import tidy
-from substrait_agg.commit.runtime.consolidate import Consolidation
+from substrait_agg.commit.tasks.consolidate import Consolidation
 from substrait_agg.errors import CommitConflict, RunFailed
 from substrait_agg.flow.graph.graph import OperatorOrigin
 from substrait_agg.flow.graph.nodes import Flow, FlowView, Node, keyless_views, shown_operators
@@ -38,20 +38,19 @@ from substrait_agg.operator.common.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.refresh.chooser import Choice, RefreshChooser
 from substrait_agg.refresh.cost_model import BatchCost, CostHistory
-from substrait_agg.spark.execution.job import JobResult, OperatorJob, changes_of, counters_of
-from substrait_agg.spark.execution.join_watch import JoinWatch
-from substrait_agg.spark.executors.executor import BranchInput, Executor, Rows
-from substrait_agg.spark.inputs.event_state import (
+from substrait_agg.runtime.conflicts import alone, conflict_behind
+from substrait_agg.runtime.event_state import (
     AdvancedEventState,
     BatchTimes,
     EventOptions,
     EventState,
 )
-from substrait_agg.spark.inputs.late_rows import Lateness
-from substrait_agg.spark.inputs.side_files import LeftOut
-from substrait_agg.spark.query.conflicts import alone, conflict_behind
-from substrait_agg.spark.refresh.rebuild import Rebuild
-from substrait_agg.spark.refresh.whole_input import RowsByOperator, WholeInput
+from substrait_agg.runtime.executor import BranchInput, Executor, Rows
+from substrait_agg.runtime.job import JobResult, OperatorJob, changes_of, counters_of
+from substrait_agg.runtime.join_watch import JoinWatch
+from substrait_agg.runtime.left_out import Lateness, LeftOut
+from substrait_agg.runtime.rebuild import Rebuild
+from substrait_agg.runtime.whole_input import RowsByOperator, WholeInput
 from substrait_agg.state.tree import tree_of
 
 

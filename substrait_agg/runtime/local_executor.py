@@ -19,21 +19,19 @@ from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import ChangeFile, SideFile
 from substrait_agg.commit.evolution.task import MigrationPlan, MigrationResult, migrate
 from substrait_agg.commit.hash_ranges import sort_hash
-from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
-from substrait_agg.commit.runtime.difference import DifferencePlan
-from substrait_agg.commit.runtime.task import MURMUR, OTHER
-from substrait_agg.commit.runtime.task_plan import TaskPlan
+from substrait_agg.commit.tasks.consolidate import Consolidated, Consolidation
+from substrait_agg.commit.tasks.difference import DifferencePlan
+from substrait_agg.commit.tasks.task import MURMUR, OTHER
+from substrait_agg.commit.tasks.task_plan import TaskPlan
 from substrait_agg.files.locations import Location
 from substrait_agg.flow.graph.graph import Branch
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.names import POSITION
 from substrait_agg.operator.common.spec import InputSpec
-from substrait_agg.spark.execution.consolidation import consolidate_here
-from substrait_agg.spark.execution.driver import difference_here, run_here
-from substrait_agg.spark.execution.job import JobResult, OperatorJob, acts_alone
-from substrait_agg.spark.executors.executor import BranchInput
-from substrait_agg.spark.inputs.late_rows import Lateness
-from substrait_agg.spark.inputs.side_files import LeftOut, SideKind, side_writer
+from substrait_agg.runtime.executor import BranchInput
+from substrait_agg.runtime.in_process import consolidate_here, difference_here, run_here
+from substrait_agg.runtime.job import JobResult, OperatorJob, acts_alone
+from substrait_agg.runtime.left_out import Lateness, LeftOut, SideKind, side_writer
 from substrait_agg.state.keys.canonical import canonical
 from substrait_agg.state.keys.keys import Component, encode
 from substrait_agg.state.keys.rows import whole

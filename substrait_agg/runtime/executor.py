@@ -13,15 +13,14 @@ from typing import Protocol, TypeVar
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import SideFile
 from substrait_agg.commit.evolution.task import MigrationPlan, MigrationResult
-from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
-from substrait_agg.commit.runtime.difference import DifferencePlan
+from substrait_agg.commit.tasks.consolidate import Consolidated, Consolidation
+from substrait_agg.commit.tasks.difference import DifferencePlan
 from substrait_agg.files.locations import Location
 from substrait_agg.flow.graph.graph import Branch
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.spec import InputSpec
-from substrait_agg.spark.execution.job import JobResult, OperatorJob
-from substrait_agg.spark.inputs.late_rows import Lateness
-from substrait_agg.spark.inputs.side_files import LeftOut, Rows_co, SideKind
+from substrait_agg.runtime.job import JobResult, OperatorJob
+from substrait_agg.runtime.left_out import Lateness, LeftOut, Rows_co, SideKind
 
 Rows = TypeVar("Rows")
 """How an executor represents rows: a Spark DataFrame, or an Arrow table."""

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import OperatorState, Runs
-from substrait_agg.commit.runtime.change_writer import ChangeWriter
-from substrait_agg.commit.runtime.consolidate import Consolidated, consolidate
+from substrait_agg.commit.tasks.change_writer import ChangeWriter
+from substrait_agg.commit.tasks.consolidate import Consolidated, consolidate
 from substrait_agg.operator.common.names import GROUP, WEIGHT
 from substrait_agg.state.keys.rows import take, whole
 from substrait_agg.state.tree import tree_of

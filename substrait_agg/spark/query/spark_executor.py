@@ -15,8 +15,8 @@ from substrait_agg.commit.documents.json_codec import from_line, to_line
 from substrait_agg.commit.documents.snapshot import SideFile
 from substrait_agg.commit.evolution.task import MigrationPlan, MigrationResult, migrate
 from substrait_agg.commit.hash_ranges import sort_hash
-from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
-from substrait_agg.commit.runtime.difference import DifferencePlan, difference
+from substrait_agg.commit.tasks.consolidate import Consolidated, Consolidation
+from substrait_agg.commit.tasks.difference import DifferencePlan, difference
 from substrait_agg.errors import RunFailed
 from substrait_agg.evaluation.expressions import ExpressionFailed
 from substrait_agg.evaluation.hashes import key_hashes
@@ -24,20 +24,21 @@ from substrait_agg.files.locations import Location
 from substrait_agg.flow.graph.graph import Branch
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.spec import InputSpec
+from substrait_agg.runtime.executor import BranchInput
+from substrait_agg.runtime.in_process import difference_here
+from substrait_agg.runtime.job import JobResult, OperatorJob, changes_of
+from substrait_agg.runtime.left_out import Lateness, LeftOut, SideKind
 from substrait_agg.spark.execution.consolidation import consolidate
-from substrait_agg.spark.execution.driver import Driver, RowAccess, difference_here, size_of
-from substrait_agg.spark.execution.job import JobResult, OperatorJob, changes_of
+from substrait_agg.spark.execution.driver import Driver, RowAccess, size_of
 from substrait_agg.spark.execution.operator_job import run_job, run_rows, takes_rows
 from substrait_agg.spark.execution.partial_aggregation import unplaced_rows
 from substrait_agg.spark.execution.strategy import BatchStrategy
 from substrait_agg.spark.execution.task_runner import run_on_partitions
-from substrait_agg.spark.executors.executor import BranchInput
-from substrait_agg.spark.executors.operator_changes import OperatorChanges
 from substrait_agg.spark.inputs.arrow_inputs import with_hashes
-from substrait_agg.spark.inputs.late_rows import Lateness
 from substrait_agg.spark.inputs.linear_steps import union_all
-from substrait_agg.spark.inputs.side_files import LeftOut, SideKind, write_side_files
+from substrait_agg.spark.inputs.side_files import write_side_files
 from substrait_agg.spark.inputs.table_batch import Collect, TableRows
+from substrait_agg.spark.query.operator_changes import OperatorChanges
 from substrait_agg.spark.session.errors import SPARK_ERRORS
 from substrait_agg.spark.types.cached_transform import TransformCache
 

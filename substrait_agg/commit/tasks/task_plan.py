@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState
-from substrait_agg.commit.runtime.join_rows import JoinRows
+from substrait_agg.commit.tasks.join_rows import JoinRows
 from substrait_agg.operator.common.emission import ALL, Emission
 from substrait_agg.operator.common.protocol import StatefulOperator
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState
 from substrait_agg.commit.hash_ranges import partition_range
-from substrait_agg.commit.runtime.consolidate import Consolidated
-from substrait_agg.commit.runtime.join_rows import JoinRows
-from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.commit.tasks.consolidate import Consolidated
+from substrait_agg.commit.tasks.join_rows import JoinRows
+from substrait_agg.commit.tasks.task_plan import TaskPlan, TaskResult
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.emission import Emission
 from substrait_agg.operator.common.protocol import EstimatedWork, StatefulOperator
