@@ -34,8 +34,9 @@ from substrait_agg.bind.plan.views import one_view
 from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.run_options import RunOptions
+from substrait_agg.runtime.batch.microbatch import MicroBatches
+from substrait_agg.runtime.batch.settings import BatchSettings
 from substrait_agg.runtime.event_state import BatchTimes
-from substrait_agg.runtime.microbatch import MicroBatches
 from substrait_agg.spark.execution.driver import Driver
 from substrait_agg.spark.execution.task_runner import keep_memory
 from substrait_agg.spark.inputs.inputs import whole_origins
@@ -91,7 +92,9 @@ class DriverRun:
         checked.store.create(checked.document)
         checked.store.claim()
         executor = SparkExecutor(NO_SPARK, EVERYTHING)
-        self._batches = MicroBatches(checked.flow, checked.store, executor, 2, lambda _: None)
+        self._batches = MicroBatches(
+            BatchSettings(checked.flow, checked.store, executor, 2), lambda _: None
+        )
         self._batches.run({})
         whole = whole_origins(checked.flow, {})
         self._uses = [

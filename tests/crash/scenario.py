@@ -35,12 +35,13 @@ from substrait_agg.files.locations import Location, Remote, location_of
 from substrait_agg.flow.graph.graph import Branch, ProjectStep
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.operator.common.names import VERSION, WEIGHT
-from substrait_agg.runtime.evolve import evolutions, evolve_to
+from substrait_agg.recompute.evolve import evolutions, evolve_to
+from substrait_agg.runtime.batch.microbatch import MicroBatches
+from substrait_agg.runtime.batch.settings import BatchSettings
 from substrait_agg.runtime.executor import BranchInput, Executor
 from substrait_agg.runtime.job import JobResult, OperatorJob
 from substrait_agg.runtime.left_out import Lateness
 from substrait_agg.runtime.local_executor import LocalExecutor
-from substrait_agg.runtime.microbatch import MicroBatches
 from substrait_agg.spark.query.document import plan_document
 from tests.crash.settings import BATCHES, Setting, chained
 
@@ -245,17 +246,17 @@ def _batches(
     world: World, plan: Flow, store: Checkpoint, delivery: Delivery, until: int, pause: Any
 ) -> None:
     instants = iter(range(1, 1000))
-    batches = MicroBatches(
+    settings = BatchSettings(
         plan,
         store,
         world.executor(),
         PARTITIONS,
-        lambda _: None,
         world.setting.policy,
         world.setting.events,
         clock=lambda: next(instants),
         retention=Retention(KEPT),
     )
+    batches = MicroBatches(settings, lambda _: None)
     if batches.last is None:
         first = world.setting.first
         batches.run({} if first is None else {0: first})

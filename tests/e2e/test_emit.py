@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.runtime import microbatch
+from substrait_agg.runtime.batch import microbatch
 from substrait_agg.spark.execution.driver import Driver
 from tests.e2e import plans
 from tests.e2e.files import write_in_order

@@ -15,8 +15,9 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import UsageError
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.operator.common.watermarks import Ttl
+from substrait_agg.runtime.batch.microbatch import MicroBatches
+from substrait_agg.runtime.batch.settings import BatchSettings
 from substrait_agg.runtime.event_state import BatchTimes, EventOptions
-from substrait_agg.runtime.microbatch import MicroBatches
 from substrait_agg.spark.inputs.event_time_setup import read_forget
 from substrait_agg.spark.query.document import plan_document
 from tests.crash.scenario import local_executor
@@ -157,9 +158,10 @@ def test_an_idle_run_makes_no_versions(tmp_path: Path) -> None:
     flow = lower(sa.load(by_team()).bind(), forget=read_forget(options))
     store = Checkpoint(tmp_path)
     store.create(plan_document(flow, options))
-    batches = MicroBatches(
-        flow, store, local_executor(), 2, lambda _: None, events=options, clock=lambda: instant[0]
+    settings = BatchSettings(
+        flow, store, local_executor(), 2, events=options, clock=lambda: instant[0]
     )
+    batches = MicroBatches(settings, lambda _: None)
     batches.run({})
     batches.run({}, BatchTimes(0))
     made = store.versions()

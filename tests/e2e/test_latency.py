@@ -13,7 +13,7 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.runtime.microbatch import MicroBatches
+from substrait_agg.runtime.batch.microbatch import MicroBatches
 from substrait_agg.spark.admission import read_limits
 from tests.e2e.feeds import Change, Feed
 from tests.e2e.plans import COMPARISON, Builder, aggregate, column, joined, projected, read

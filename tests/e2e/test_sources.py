@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.runtime.microbatch import MicroBatches
+from substrait_agg.runtime.batch.microbatch import MicroBatches
 from tests.e2e.files import age, write_in_order
 from tests.e2e.plans import Builder, aggregate, column, read, union_all
 from tests.e2e.rows import Bag, bag, changes_by_version

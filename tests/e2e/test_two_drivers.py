@@ -12,7 +12,8 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import CommitConflict
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.lower import lower
-from substrait_agg.runtime.microbatch import MicroBatches
+from substrait_agg.runtime.batch.microbatch import MicroBatches
+from substrait_agg.runtime.batch.settings import BatchSettings
 from substrait_agg.spark.query.document import plan_document
 from tests.crash.scenario import local_executor
 
@@ -23,7 +24,7 @@ def driver(flow: Flow, folder: Path | str) -> MicroBatches[pa.Table]:
     """A driver that has just been started."""
     store = Checkpoint(folder)
     store.create(plan_document(flow))
-    return MicroBatches(flow, store, local_executor(), 2, lambda _: None)
+    return MicroBatches(BatchSettings(flow, store, local_executor(), 2), lambda _: None)
 
 
 def rows(*values: tuple[int, int, float]) -> dict[int, pa.Table]:

@@ -16,7 +16,7 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.lower import lower
-from substrait_agg.runtime import evolve
+from substrait_agg.recompute import evolve
 from substrait_agg.spark.query.document import plan_document
 from tests.crash import scenario
 from tests.crash.scenario import World, quick_batches, run

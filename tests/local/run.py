@@ -32,15 +32,16 @@ from substrait_agg.operator.common.completeness import instants
 from substrait_agg.operator.common.names import TIME, WEIGHT
 from substrait_agg.operator.common.watermarks import EventTimeStats
 from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.recompute.evolve import evolve_to
+from substrait_agg.recompute.whole_input import RowsByOperator, WholeInput, input_size
 from substrait_agg.run_options import RunOptions
+from substrait_agg.runtime.batch.microbatch import MicroBatches
+from substrait_agg.runtime.batch.settings import BatchSettings
 from substrait_agg.runtime.event_sources import EventSource
 from substrait_agg.runtime.event_state import BatchTimes
-from substrait_agg.runtime.evolve import evolve_to
 from substrait_agg.runtime.join_watch import JoinWatch
 from substrait_agg.runtime.left_out import Lateness
 from substrait_agg.runtime.local_executor import LocalExecutor
-from substrait_agg.runtime.microbatch import MicroBatches
-from substrait_agg.runtime.whole_input import RowsByOperator, WholeInput, input_size
 from substrait_agg.spark.query.handle import CheckedRun
 from substrait_agg.spark.query.start import checked_run
 from substrait_agg.spark.query.static_tables import changed_tables, stored_inputs, with_contents
@@ -123,11 +124,12 @@ class LocalRun:
             )
             for view in checked.outputs
         ]  # fmt: skip
-        batches = MicroBatches(
-            checked.flow, store, LocalExecutor(ArrowSteps()), partitions, self._committed, options.emit_policy,
+        settings = BatchSettings(
+            checked.flow, store, LocalExecutor(ArrowSteps()), partitions, options.emit_policy,
             checked.events, clock=self._clock, retention=options.retention, refresh=checked.refresh,
             joins=JoinWatch(options.most_join_rows),
         )  # fmt: skip
+        batches = MicroBatches(settings, self._committed)
         batches.inputs = checked.source_locations
         if batches.last is None:
             first = [(n, rows) for n, _, rows in _first_rows(checked)]

@@ -23,8 +23,9 @@ from substrait_agg.operator.common.watermarks import (
     move,
     watermark_of,
 )
+from substrait_agg.runtime.batch.microbatch import MicroBatches
+from substrait_agg.runtime.batch.settings import BatchSettings
 from substrait_agg.runtime.event_state import BatchTimes, EventOptions
-from substrait_agg.runtime.microbatch import MicroBatches
 from substrait_agg.spark.inputs.event_time_setup import event_columns, read_forget
 from substrait_agg.spark.query.document import plan_document
 from tests.checkpoint.test_retention import newest, simple
@@ -72,9 +73,10 @@ class Run:
 
     def begin(self) -> None:
         """Begin, or begin again."""
-        self.batches = MicroBatches(
-            self._flow, Checkpoint(self.folder), local_executor(), 2, lambda _: None, self._policy, self._events, clock=lambda: self.now
+        settings = BatchSettings(
+            self._flow, Checkpoint(self.folder), local_executor(), 2, self._policy, self._events, lambda: self.now
         )  # fmt: skip
+        self.batches = MicroBatches(settings, lambda _: None)
 
     def batch(self, number: int) -> None:
         """Process the rows of a batch now."""

@@ -16,9 +16,9 @@ import substrait_agg as sa
 from substrait_agg.commit.documents.positions import ReadFile
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import RunFailed
+from substrait_agg.recompute.whole_input import input_size
 from substrait_agg.refresh.cost_model import CostHistory, Estimate, InputSize
 from substrait_agg.refresh.policies import REFRESH_POLICIES
-from substrait_agg.runtime.whole_input import input_size
 from substrait_agg.scripts.pipeline import PlanSet, scripts_in
 from tests.local.run import LocalRun, run
 from tests.sampling import seeds

@@ -40,7 +40,7 @@ LAYERS = (
     {"operator", "state"},
     {"commit"},
     {"metrics"},
-    {"runtime"},
+    {"recompute", "runtime"},
     {"changes"},
     {"tools"},
     {"page"},

@@ -25,17 +25,18 @@ from substrait_agg.metrics import Progress
 from substrait_agg.metrics.observers import Observers
 from substrait_agg.metrics.startup import StartTimer
 from substrait_agg.notices import notice
-from substrait_agg.redaction import safe_cause
-from substrait_agg.refresh.chooser import RefreshChooser
-from substrait_agg.run_options import RunOptions
-from substrait_agg.runtime.event_state import EventOptions
-from substrait_agg.runtime.join_watch import JoinWatch
-from substrait_agg.runtime.microbatch import MicroBatches
-from substrait_agg.runtime.whole_input import (
+from substrait_agg.recompute.whole_input import (
     RowsByOperator,
     WholeInput,
     input_size,
 )
+from substrait_agg.redaction import safe_cause
+from substrait_agg.refresh.chooser import RefreshChooser
+from substrait_agg.run_options import RunOptions
+from substrait_agg.runtime.batch.microbatch import MicroBatches
+from substrait_agg.runtime.batch.settings import BatchSettings
+from substrait_agg.runtime.event_state import EventOptions
+from substrait_agg.runtime.join_watch import JoinWatch
 from substrait_agg.spark.admission.read_limits import AdmissionControl
 from substrait_agg.spark.execution.task_runner import ARROW_ROWS, HANDED_OVER
 from substrait_agg.spark.inputs.inputs import Inputs, Source, table_origins
@@ -112,10 +113,11 @@ class Run:
         report = None if self._options.progress is None else self._report_join
         self._joins = JoinWatch(self._options.most_join_rows, report)
         self._working = threading.Lock()
-        self._batches: MicroBatches[DataFrame] = MicroBatches(
-            checked.flow, checked.store, executor, partitions, self._note_commit, self._options.emit_policy,
-            checked.events, retention=self._options.retention, refresh=checked.refresh, joins=self._joins,
+        batch_settings: BatchSettings[DataFrame] = BatchSettings(
+            checked.flow, checked.store, executor, partitions, self._options.emit_policy, checked.events,
+            retention=self._options.retention, refresh=checked.refresh, joins=self._joins,
         )  # fmt: skip
+        self._batches = MicroBatches(batch_settings, self._note_commit)
         self._batches.inputs = checked.source_locations
         try:
             self._sources = Sources(

@@ -33,10 +33,10 @@ from substrait_agg.metrics.observers import Observers
 from substrait_agg.metrics.startup import StartTimer
 from substrait_agg.page.server import WebPage
 from substrait_agg.plan.model import DecodedPlan
+from substrait_agg.recompute.evolve import evolutions, evolve_to
 from substrait_agg.redaction import remember, safe_cause
 from substrait_agg.run_options import RunOptions
 from substrait_agg.runtime.event_state import EventOptions
-from substrait_agg.runtime.evolve import evolutions, evolve_to
 from substrait_agg.runtime.executor import Executor
 from substrait_agg.spark.admission.read_limits import check_limited
 from substrait_agg.spark.execution.task_runner import keep_memory

@@ -17,7 +17,7 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.read_files import read_files
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.notices import notice
-from substrait_agg.runtime.whole_input import RowsByOperator, local_path
+from substrait_agg.recompute.whole_input import RowsByOperator, local_path
 from substrait_agg.spark.inputs.inputs import Inputs, Source, table_origins
 from substrait_agg.spark.refresh.conditions import unreadable_streams
 from substrait_agg.spark.sources.files import FoundFile, is_local

@@ -18,7 +18,7 @@ from substrait_agg.commit.log.read_files import read_files
 from substrait_agg.errors import InputRefused
 from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.plan.types import SIGNED, Type
-from substrait_agg.runtime.whole_input import local_path
+from substrait_agg.recompute.whole_input import local_path
 from substrait_agg.spark.inputs.source_identity import input_locations
 from substrait_agg.spark.inputs.static_content import files_content
 from substrait_agg.spark.refresh.files_so_far import changed_file

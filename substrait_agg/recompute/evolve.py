@@ -37,11 +37,11 @@ from substrait_agg.metrics.batch_stats import count_tasks
 from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.common.names import PENDING
 from substrait_agg.operator.registry import operator_of
+from substrait_agg.recompute.whole_input import RowsByOperator
 from substrait_agg.runtime.conflicts import conflict_behind
 from substrait_agg.runtime.executor import BranchInput, Executor, Rows
 from substrait_agg.runtime.job import OperatorJob, changes_of
 from substrait_agg.runtime.left_out import Lateness, Rows_co
-from substrait_agg.runtime.whole_input import RowsByOperator
 from substrait_agg.state.tree import tree_of
 
 

@@ -1,0 +1,1 @@
+"""Compute operators again from their input, and emit the difference to what a view shows."""
