@@ -110,7 +110,7 @@ class Point:
             yield "dies before"
         if self.operation in WRITES:
             yield from ("fails halfway", "dies halfway")
-        if self.operation not in READS and self.operation != "locked":
+        if self.operation not in READS and self.operation != "lock":
             yield from ("fails after", "dies after", "sleeps after")
         if self.operation in ("link", "publish"):
             yield "done twice"
@@ -325,7 +325,7 @@ class FaultyDisk(FileSystem):
 
     @contextmanager
     def lock(self, path: Location, patience: float) -> Iterator[bool]:
-        mode = self._mode("locked", path)
+        mode = self._mode("lock", path)
         if mode == "sleeps before":
             self.sleep.begin()
         elif mode is not None:

@@ -119,7 +119,7 @@ def watched_job(tmp_path: Path) -> Any:
         jobs.append(job)
         return watched(self, job)
 
-    with patch.object(join_watch.JoinWatch, "watched", count_and_watch):
+    with patch.object(join_watch.JoinWatch, "watch", count_and_watch):
         run(plan(), sources(tmp_path), checkpoint=tmp_path / "c").wait()
     return next(job for job in jobs if job.node.id == 0)
 
