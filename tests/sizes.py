@@ -55,7 +55,6 @@ LEAST: Mapping[str, Mapping[str, int]] = {
     "commit.log.reader": {"REMEMBERED_VERSIONS": 1, "_REMEMBERED_BYTES": 1},
     "commit.documents.files": {"_CHUNK": 900},
     "tools.checks.rows": {"ROWS_AT_ONCE": 1},
-    "tools.deep.reference_join": {"PAIRS_AT_ONCE": 1},
     "evaluation.hashes": {"_SAMPLE": 1},
     "changes.outputs.sinks": {"PIECE": 1},
     "changes.formats.encode": {"PIECE": 1},

@@ -1,4 +1,4 @@
-"""Implement the commands that inspect, check, roll back and clean up state. None starts a JVM."""
+"""Implement the commands that inspect, check, roll back and clean up state. Only `state verify --deep` starts a JVM."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ import click
 import substrait_agg
 from substrait_agg.escape import printable
 from substrait_agg_cli.queries import pairs
-from substrait_agg_cli.terminal import FAILURE, debug_option, existing_folder, show
+from substrait_agg_cli.sparklog import spark_log
+from substrait_agg_cli.terminal import (
+    FAILURE,
+    debug_option,
+    debug_wanted,
+    existing_folder,
+    show,
+)
 
 if TYPE_CHECKING:
     from substrait_agg.tools.state import State
@@ -204,21 +211,21 @@ def _upright(table: Any) -> None:
 
 
 @state.command(
-    epilog="Examples: substrait-agg state verify ckpt; substrait-agg state verify ckpt --deep; substrait-agg state verify ckpt --format json"
+    epilog="Examples: substrait-agg state verify ckpt; substrait-agg state verify ckpt --deep --source t=parquet:t; substrait-agg state verify ckpt --format json"
 )
 @click.argument("directory", metavar="DIR")
 @click.option(
     "--deep",
     is_flag=True,
-    help="Also compute the state of every operator of the newest version again, from that of the operators below.",
+    help="Also compute the views of the newest version again from all rows of their sources, with Spark, and "
+    "compare them and the state of their operators.",
 )
 @click.option(
     "--source",
     "sources",
     multiple=True,
     metavar="NAME=SPEC",
-    help="With --deep: read the rows of a table again, and compare the operators over it with them. SPEC is that of "
-    "the run. Local Parquet files only. May be repeated.",
+    help="With --deep: the source of a table, as it was given to the run. Local Parquet files only. May be repeated.",
 )
 @format_option
 @debug_option
@@ -228,7 +235,8 @@ def verify(directory: str, deep: bool, sources: tuple[str, ...], format: str) ->
     Exit status: 0 no faults; 1 faults, each listed with its file and a remedy.
     """
     source_specs = pairs(sources, "--source", "NAME=SPEC")
-    verdict = _open(directory).verify(deep=deep, sources=source_specs)
+    with spark_log(debug=debug_wanted()) as log:
+        verdict = _open(directory).verify(deep=deep, sources=source_specs, spark_log=log)
     if format == "json":
         _json(verdict.to_json())
     else:

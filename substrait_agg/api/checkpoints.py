@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from substrait_agg.arguments import check_types
+from substrait_agg.optional_packages import require
 
 if TYPE_CHECKING:
     from substrait_agg.commit import View
     from substrait_agg.commit.log.checkpoint import Checkpoint
-    from substrait_agg.tools.deep.inputs import TableReader
     from substrait_agg.tools.state import State
+    from substrait_agg.tools.verify.recomputed import Recompute
 
 
 @check_types
@@ -46,7 +47,7 @@ def open_view(checkpoint: str | Path, name: str | None = None) -> View:
 def open_state(checkpoint: str | Path) -> State:
     """Open the state of a checkpoint, to list, show, verify, roll back or configure it.
 
-    It needs no Spark.
+    It needs no Spark, except for `verify(deep=True)`.
 
     Args:
         checkpoint: folder of a checkpoint, or its URL in an object store.
@@ -62,10 +63,13 @@ def open_state(checkpoint: str | Path) -> State:
     """
     from substrait_agg.tools.state import open_state as open_kept
 
-    def open_tables(store: Checkpoint, sources: Mapping[str, str]) -> TableReader:
-        """Open the sources of tables to read their files again."""
-        from substrait_agg.spark.refresh.table_files import TableFiles
+    def open_sources(
+        store: Checkpoint, sources: Mapping[str, str], log: IO[bytes] | None
+    ) -> Recompute:
+        """Open the sources of tables to compute views again."""
+        require("pyspark", "pandas")
+        from substrait_agg.spark.query.recompute import Recomputation
 
-        return TableFiles(store, sources)
+        return Recomputation(store, sources, log)
 
-    return open_kept(checkpoint, open_tables)
+    return open_kept(checkpoint, open_sources)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
-from substrait_agg.flow.graph.graph import TableOrigin
-from substrait_agg.flow.graph.nodes import Flow, FlowView, Node, operators_below
+from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, TableOrigin
+from substrait_agg.flow.graph.nodes import (
+    Flow,
+    FlowView,
+    Node,
+    all_operators_below,
+    operators_below,
+)
 from substrait_agg.refresh.policies import RefreshPolicies, RefreshPolicy
 
 _LISTED = ("groups", "rows")
@@ -55,6 +62,33 @@ def tables_read(flow: Flow, operators: Collection[int]) -> frozenset[tuple[str, 
         for branch in node.branches
         if isinstance(branch.origin, TableOrigin)
     )
+
+
+def select_views(flow: Flow, names: Collection[str]) -> tuple[Flow, tuple[int, ...]]:
+    """Return the flow of some views alone, and the id that each of its operators has in `flow`."""
+    views = [view for view in flow.views if view.name in names]
+    needed = {view.operator for view in views}
+    for view in views:
+        needed |= all_operators_below(flow, flow.view_node(view))
+    kept = tuple(sorted(needed))
+    ids = {operator: i for i, operator in enumerate(kept)}
+    operators = tuple(_renumber(flow.operators[operator], ids) for operator in kept)
+    own = tuple(replace(view, operator=ids[view.operator]) for view in views)
+    return Flow(operators, own, flow.fingerprint), kept
+
+
+def _renumber(node: Node, ids: Mapping[int, int]) -> Node:
+    """Return an operator with other ids for itself and the operators that it reads."""
+
+    def move(branch: Branch) -> Branch:
+        """Return a branch from the same operator under its other id."""
+        origin = branch.origin
+        if not isinstance(origin, OperatorOrigin):
+            return branch
+        return replace(branch, origin=replace(origin, operator=ids[origin.operator]))
+
+    inputs = tuple(replace(port, branches=tuple(map(move, port.branches))) for port in node.inputs)
+    return replace(node, id=ids[node.id], inputs=inputs)
 
 
 def _iter_needed(flow: Flow, operator: int) -> Iterator[int]:

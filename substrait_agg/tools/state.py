@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from substrait_agg.arguments import check_types
 from substrait_agg.commit.hash_ranges import check_partitions
@@ -21,11 +21,11 @@ from substrait_agg.tools.checks.trees import (
     shape_of,
     trees_with_runs,
 )
-from substrait_agg.tools.deep.inputs import TableReader
 from substrait_agg.tools.listing import Listing, listing
 from substrait_agg.tools.rollback.rollback import Rollback, rollback
 from substrait_agg.tools.showing import Showing
 from substrait_agg.tools.vacuum import VacuumResult, vacuum
+from substrait_agg.tools.verify.recomputed import Recompute
 from substrait_agg.tools.verify.verify import verify
 
 if TYPE_CHECKING:
@@ -40,16 +40,16 @@ LIMIT = 20
 """Default number of versions, groups or entries that are shown."""
 
 
-OpenTables = Callable[[Checkpoint, Mapping[str, str]], TableReader]
-"""Opens the sources of tables, given as SPEC by name, to read their rows again."""
+OpenSources = Callable[[Checkpoint, Mapping[str, str], IO[bytes] | None], Recompute]
+"""Opens the sources of tables, given as SPEC by name, and takes the file for the output of Spark."""
 
 
-def open_state(checkpoint: str | Location, open_tables: OpenTables | None = None) -> State:
+def open_state(checkpoint: str | Location, open_sources: OpenSources) -> State:
     """Open the state in a checkpoint folder.
 
     Args:
         checkpoint: the folder.
-        open_tables: opens sources for `State.verify`; None: it cannot read tables.
+        open_sources: opens sources for `State.verify`.
 
     Raises:
         StateRefused: NOT_A_CHECKPOINT.
@@ -57,7 +57,7 @@ def open_state(checkpoint: str | Location, open_tables: OpenTables | None = None
     opened = Checkpoint(checkpoint)
     if not opened.exists() and not opened.versions():
         opened.document()
-    return State(opened, open_tables)
+    return State(opened, open_sources)
 
 
 class State:
@@ -67,8 +67,8 @@ class State:
     then. `rescale` takes effect from the next run on.
     """
 
-    def __init__(self, checkpoint: Checkpoint, open_tables: OpenTables | None = None) -> None:
-        self._checkpoint, self._open_tables = checkpoint, open_tables
+    def __init__(self, checkpoint: Checkpoint, open_sources: OpenSources) -> None:
+        self._checkpoint, self._open_sources = checkpoint, open_sources
 
     @check_types
     def ls(self, limit: int | None = LIMIT) -> Listing:
@@ -230,30 +230,37 @@ class State:
         return vacuum(self._checkpoint, retention, changes=changes, dry_run=dry_run, no_run=no_run)
 
     @check_types
-    def verify(self, *, deep: bool = False, sources: Mapping[str, str] | None = None) -> Verdict:
+    def verify(
+        self,
+        *,
+        deep: bool = False,
+        sources: Mapping[str, str] | None = None,
+        spark_log: IO[bytes] | None = None,
+    ) -> Verdict:
         """Check the whole checkpoint: checksums, order, counters, the view against its changes.
 
         Args:
-            deep: also compute the state of every operator of the newest version again, from that of
-                the operators below, and the values of groups from their numbers. This holds the
-                rows of one operator in memory. A note names what cannot be computed.
-            sources: with `deep`, the sources of tables as they are given to a run. Their rows are
-                read again, and operators over tables are compared with them.
+            deep: also compute the views of the newest version again from all rows of their sources,
+                with Spark and in a temporary folder, and compare them and the state of their
+                operators. A note names each view that cannot be computed again, and why.
+            sources: with `deep`, the sources of tables as they are given to a run.
+            spark_log: with `deep`, as in `run`.
 
         Raises:
             UsageError: OPTION_CONFLICT: sources without `deep`; a source is not valid.
+                PYSPARK_MISSING, PANDAS_MISSING or JAVA_MISSING with `deep`.
+            InputRefused: SOURCE_UNKNOWN: the checkpoint has no table for a source.
         """
-        tables: TableReader | None = None
-        if sources:
-            if not deep:
-                raise UsageError(
-                    "OPTION_CONFLICT", "sources are only read by a deep check",
-                    help="give --deep (deep=True) too", path="--source",
-                )  # fmt: skip
-            tables = (
-                None if self._open_tables is None else self._open_tables(self._checkpoint, sources)
-            )
-        return verify(self._checkpoint, deep=deep, tables=tables)
+        if sources and not deep:
+            raise UsageError(
+                "OPTION_CONFLICT", "sources are only read by a deep check",
+                help="give --deep (deep=True) too", path="--source",
+            )  # fmt: skip
+        if not deep:
+            return verify(self._checkpoint)
+        return verify(
+            self._checkpoint, self._open_sources(self._checkpoint, sources or {}, spark_log)
+        )
 
 
 def _check_limit(limit: int | None, least: int) -> None:

@@ -110,7 +110,6 @@ def test_any_operator_is_whole_and_can_be_shown(tmp_path: Path, seed: int) -> No
         made.batch(stream.batch(), random.choice((1, 2, 4)), random.choice((None, ALL, NONE)))
     state = sa.open_state(made.folder)
     assert state.verify().findings == ()
-    assert state.verify(deep=True).errors == ()
     for tree in state.ls().trees:
         assert list(row_lines(state.show(tree.tree)[tree.tree])) or not tree.rows
     groups = state.show(limit=None)["group"]

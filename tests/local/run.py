@@ -26,6 +26,7 @@ from substrait_agg.changes import Delivery
 from substrait_agg.commit.documents.positions import FilesPosition, Positions, ReadFile
 from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.read_files import read_files, with_files
+from substrait_agg.evaluation import hashes
 from substrait_agg.flow.graph.graph import RowsOrigin, TableOrigin
 from substrait_agg.metrics import Progress
 from substrait_agg.operator.common.completeness import instants
@@ -41,7 +42,7 @@ from substrait_agg.runtime.event_sources import EventSource
 from substrait_agg.runtime.event_state import BatchTimes
 from substrait_agg.runtime.join_watch import JoinWatch
 from substrait_agg.runtime.left_out import Lateness
-from substrait_agg.runtime.local_executor import LocalExecutor
+from substrait_agg.runtime.local_executor import Hashes, LocalExecutor, key_hashes
 from substrait_agg.spark.query.handle import CheckedRun
 from substrait_agg.spark.query.start import checked_run
 from substrait_agg.spark.query.static_tables import changed_tables, stored_inputs, with_contents
@@ -54,6 +55,17 @@ from tests.local.evaluation import evaluate
 from tests.local.steps import ArrowBranch, ArrowSteps, branch_rows
 
 _NEVER = Lateness()
+
+
+def spark_hashes(keys: Sequence[pa.Array]) -> Hashes:
+    """Return the hashes that Spark has of rows of keys, where the driver can compute them.
+
+    So Spark can compute the state of a run again.
+    """
+    columns = list(map(hashes.normalise, keys))
+    if all(hashes.can_hash(column.type) for column in columns):
+        return hashes.key_hashes(columns, len(columns[0]))
+    return key_hashes(keys)
 
 
 @contextmanager
@@ -114,7 +126,7 @@ class LocalRun:
         versions = store.versions()
         if checked.evolves:
             evolve_to(
-                checked.document, LocalExecutor(ArrowSteps()), checked.flow, store, partitions,
+                checked.document, LocalExecutor(ArrowSteps(), spark_hashes), checked.flow, store, partitions,
                 inputs=checked.source_locations, retention=options.retention, tables=tables,
             )  # fmt: skip
         deliveries = [
@@ -125,7 +137,7 @@ class LocalRun:
             for view in checked.outputs
         ]  # fmt: skip
         settings = BatchSettings(
-            checked.flow, store, LocalExecutor(ArrowSteps()), partitions, options.emit_policy,
+            checked.flow, store, LocalExecutor(ArrowSteps(), spark_hashes), partitions, options.emit_policy,
             checked.events, clock=self._clock, retention=options.retention, refresh=checked.refresh,
             joins=JoinWatch(options.most_join_rows),
         )  # fmt: skip

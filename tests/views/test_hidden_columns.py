@@ -94,7 +94,7 @@ def test_the_view_has_the_order_and_nobody_sees_the_key(query: str, tmp_path: Pa
         for *values, _, weight in rows:
             sums[tuple(values)] += weight
     assert sums == Counter(tuple(row.values()) for row in expected)
-    assert sa.open_state(checkpoint).verify(deep=True).ok
+    assert sa.open_state(checkpoint).verify().ok
 
 
 def test_the_command_shows_the_order(tmp_path: Path) -> None:

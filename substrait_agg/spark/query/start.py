@@ -71,6 +71,7 @@ from substrait_agg.spark.session.errors import (
 from substrait_agg.spark.session.session import (
     PARTITIONS,
     SqlSettings,
+    default_partitions,
     get_session,
     prepare,
     require_classic,
@@ -149,7 +150,7 @@ def _start(
     store.check_runnable()
     store.claim()
     files.warn_of_modified()
-    partitions = options.partitions or store.settings().partitions or _cores(session)
+    partitions = options.partitions or store.settings().partitions or default_partitions(session)
     settings.put(PARTITIONS, str(partitions))
     since = _version(store)
     if checked.evolves:
@@ -311,8 +312,3 @@ def _not_started(error: Exception) -> RunFailed:
 def _version(store: Checkpoint) -> int | None:
     versions = store.versions()
     return versions[-1] if versions else None
-
-
-def _cores(session: SparkSession) -> int:
-    cores = max(1, session.sparkContext.defaultParallelism)
-    return 1 << (cores - 1).bit_length()

@@ -29,6 +29,7 @@ from substrait_agg.spark.inputs.inputs import Inputs, Source, whole_origins
 from substrait_agg.spark.inputs.linear_steps import union_all
 from substrait_agg.spark.inputs.static_content import files_content, rows_contents
 from substrait_agg.spark.session.errors import SPARK_ERRORS, batch_failed
+from substrait_agg.spark.session.session import default_partitions
 from substrait_agg.spark.sources.open import is_static
 from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
 from substrait_agg.state.arrangement import ArrangementLayout
@@ -196,8 +197,7 @@ def _retractions(spark: SparkSession, stored: StoredRows, present: DataFrame) ->
     added = {WEIGHT: st.LongType(), PORT: st.ByteType()}
     fields = [field for field in present.schema.fields if field.name not in added]
     schema = st.StructType([*fields, *(st.StructField(n, t) for n, t in added.items())])
-    count = spark.sparkContext.defaultParallelism
-    partitions = 1 << (count - 1).bit_length()
+    partitions = default_partitions(spark)
     return spark.range(0, partitions, 1, partitions).mapInArrow(
         _reader(stored, partitions, to_arrow_schema(schema, timezone="UTC")), schema
     )

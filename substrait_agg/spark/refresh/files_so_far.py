@@ -13,6 +13,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from substrait_agg.commit.documents.positions import Positions, ReadFile
+from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.read_files import read_files
 from substrait_agg.flow.graph.nodes import Flow
@@ -33,11 +34,13 @@ class FilesSoFar:
         store: the checkpoint.
         flow: the plan that is to read them; its tables are those of the plan of the checkpoint.
         sources: the source of each table.
+        version: the version that has read them; None for the newest.
     """
 
     store: Checkpoint
     flow: Flow
     sources: Mapping[Table, Source]
+    version: Snapshot | None = None
 
     @property
     def _tables(self) -> tuple[Table, ...]:
@@ -63,7 +66,9 @@ class FilesSoFar:
         Raises:
             StateRefused: STATE_DAMAGED.
         """
-        last = self.store.newest_snapshot() if self.store.exists() else None
+        last = self.version
+        if last is None and self.store.exists():
+            last = self.store.newest_snapshot()
         positions = Positions() if last is None else last.positions
         return {
             table: tuple(read_files(self.store.state, positions.of(table)))

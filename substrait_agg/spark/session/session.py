@@ -405,6 +405,12 @@ def _ended_if_interrupted() -> Iterator[None]:
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 
+def default_partitions(session: SparkSession) -> int:
+    """Return the number of state partitions for a Spark: its cores, rounded up to a power of two."""
+    cores = max(1, session.sparkContext.defaultParallelism)
+    return 1 << (cores - 1).bit_length()
+
+
 class SqlSettings:
     """The SQL settings of a session during a run. `restore` brings back the caller's settings."""
 

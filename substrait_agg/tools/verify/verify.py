@@ -46,28 +46,24 @@ from substrait_agg.state.tree import key_columns, tree_of
 from substrait_agg.tools.checks.findings import Finding, FindingCollector, Verdict
 from substrait_agg.tools.checks.orphan_files import report_orphan_files
 from substrait_agg.tools.checks.trees import TreeForm, all_trees, shape_of
-from substrait_agg.tools.deep.check import check_deep, flow_of
-from substrait_agg.tools.deep.inputs import TableReader
 from substrait_agg.tools.rollback.sinks import check_records
+from substrait_agg.tools.verify.recomputed import Recompute, check_recomputed, flow_of
 from substrait_agg.tools.verify.view import check_view
 
 
-def verify(
-    checkpoint: Checkpoint, *, deep: bool = False, tables: TableReader | None = None
-) -> Verdict:
+def verify(checkpoint: Checkpoint, recompute: Recompute | None = None) -> Verdict:
     """Verify a checkpoint. A run may be active.
 
     Args:
         checkpoint: the checkpoint.
-        deep: also compute the state of every operator again, from that of the operators below.
-        tables: reads rows of tables again, to compare with them; None: they are not compared.
+        recompute: computes the newest version again, to compare it; None: it is not compared.
 
     Raises:
         StateRefused: NOT_A_CHECKPOINT. Damage is in the verdict instead.
     """
     for _ in range(3):
         versions = checkpoint.versions()
-        verdict = _Verification(checkpoint, deep=deep, tables=tables).verdict()
+        verdict = _Verification(checkpoint, recompute).verdict()
         # Deletions and commits of a concurrent run may look like damage. Verify again.
         if verdict.ok or checkpoint.versions() == versions:
             break
@@ -75,9 +71,8 @@ def verify(
 
 
 class _Verification:
-    def __init__(self, checkpoint: Checkpoint, *, deep: bool, tables: TableReader | None) -> None:
-        self._checkpoint = checkpoint
-        self._deep, self._tables = deep, tables
+    def __init__(self, checkpoint: Checkpoint, recompute: Recompute | None) -> None:
+        self._checkpoint, self._recompute = checkpoint, recompute
         self._found = FindingCollector()
         self._documents: dict[str, PlanDocument | None] = {}
         self._looked_at: set[tuple[str, int, int, int]] = set()
@@ -247,8 +242,8 @@ class _Verification:
             return
         with self._found.catch("STATE_DAMAGED", path):
             self._levels(document, newest, path)
-        if self._deep:
-            self._recompute(document, newest, path)
+        if self._recompute is not None:
+            self._compare(self._recompute, newest, path)
         if not any(p.startswith(("changes/", "snapshots/", "state/")) for p in faulty):
             with self._found.catch("STATE_DAMAGED", path):
                 self._checked["changes"] = check_view(self._checkpoint, snapshots, self._found)
@@ -267,15 +262,15 @@ class _Verification:
             levels["quarantined"] = -sum(quarantined.column(WEIGHT).to_pylist())
         check_levels(newest, levels, path, self._found)
 
-    def _recompute(self, document: PlanDocument, newest: Snapshot, path: str) -> None:
-        """Compute the state of every operator of the newest version again."""
-        flow = flow_of(document, path, self._found)
-        if flow is not None:
+    def _compare(self, recompute: Recompute, newest: Snapshot, path: str) -> None:
+        """Compare the newest version with the same, computed again."""
+        document = self._document_of(newest.plan, path)
+        flow = None if document is None else flow_of(document, path, self._found)
+        if document is not None and flow is not None:
             with self._found.catch("STATE_DAMAGED", path):
-                self._checked["comparisons"] = check_deep(
-                    flow, self._checkpoint.state, newest.operators, path, self._found, self._tables,
-                    watermark=newest.watermark,
-                )  # fmt: skip
+                self._checked["recomputed"] = check_recomputed(
+                    self._checkpoint, flow, (newest, document), recompute, path, self._found
+                )
 
     def _leftovers(self, retention: RetentionState, newest: int) -> None:
         """Report files of failed attempts, and state that the next sweep deletes."""
