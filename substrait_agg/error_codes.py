@@ -266,8 +266,8 @@ _ALL: tuple[ErrorCode, ...] = (
         ("CHAIN_BROKEN", "state verify: a version does not follow the one before it", "restore the whole folder from a copy, or roll back to an earlier version"),
         ("CHANGES_DAMAGED", "state verify: the content of a change file is not valid", "restore the whole folder from a copy, or roll back to an earlier version"),
         ("VIEW_DIFFERS", "state verify: the view is not the sum of all changes", "restore the whole folder from a copy, or roll back to an earlier version"),
-        ("DEEP_DIFFERS", "state verify --deep: the state of an operator is not what follows from its input or its numbers", "restore the whole folder from a copy, or roll back to an earlier version"),
-        ("DEEP_NOT_CHECKED", "a note of state verify --deep: a part of the state cannot be computed again; the message says why", "no action is needed: the other checks of state verify cover it"),
+        ("DEEP_DIFFERS", "state verify --deep: a row is not as often in the view, or in the state of an operator, as its sources say", "restore the whole folder from a copy, or roll back to an earlier version"),
+        ("DEEP_NOT_CHECKED", "a note of state verify --deep: a view cannot be computed again from its sources; the message says why", "give the sources with --source as the run had them; the other checks of state verify cover the rest"),
     ),
     *_of(
         "run",

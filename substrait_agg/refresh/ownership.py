@@ -79,16 +79,18 @@ def select_views(flow: Flow, names: Collection[str]) -> tuple[Flow, tuple[int, .
 
 def _renumber(node: Node, ids: Mapping[int, int]) -> Node:
     """Return an operator with other ids for itself and the operators that it reads."""
+    inputs = (
+        replace(port, branches=tuple(_move(branch, ids) for branch in port.branches))
+        for port in node.inputs
+    )
+    return replace(node, id=ids[node.id], inputs=tuple(inputs))
 
-    def move(branch: Branch) -> Branch:
-        """Return a branch from the same operator under its other id."""
-        origin = branch.origin
-        if not isinstance(origin, OperatorOrigin):
-            return branch
-        return replace(branch, origin=replace(origin, operator=ids[origin.operator]))
 
-    inputs = tuple(replace(port, branches=tuple(map(move, port.branches))) for port in node.inputs)
-    return replace(node, id=ids[node.id], inputs=inputs)
+def _move(branch: Branch, ids: Mapping[int, int]) -> Branch:
+    origin = branch.origin
+    if not isinstance(origin, OperatorOrigin):
+        return branch
+    return replace(branch, origin=replace(origin, operator=ids[origin.operator]))
 
 
 def _iter_needed(flow: Flow, operator: int) -> Iterator[int]:

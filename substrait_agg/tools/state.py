@@ -256,11 +256,8 @@ class State:
                 "OPTION_CONFLICT", "sources are only read by a deep check",
                 help="give --deep (deep=True) too", path="--source",
             )  # fmt: skip
-        if not deep:
-            return verify(self._checkpoint)
-        return verify(
-            self._checkpoint, self._open_sources(self._checkpoint, sources or {}, spark_log)
-        )
+        opened = self._open_sources(self._checkpoint, sources or {}, spark_log) if deep else None
+        return verify(self._checkpoint, opened)
 
 
 def _check_limit(limit: int | None, least: int) -> None:

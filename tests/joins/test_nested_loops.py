@@ -53,7 +53,8 @@ def sources_of(query: str, folder: Path, batches: int, *, static: bool = True) -
         (folder / name).mkdir(exist_ok=True)
     pq.write_table(pa.table(RANGES), folder / "ranges" / "0.parquet")
     for number, rows in enumerate(BATCHES[:batches]):
-        pq.write_table(pa.table(rows), folder / "orders" / f"{number}.parquet")
+        if not (file := folder / "orders" / f"{number}.parquet").exists():
+            pq.write_table(pa.table(rows), file)
     found = {"orders": f"parquet:{folder / 'orders'}?weight=w&batch-files=1"}
     if "ranges" in query:
         found["ranges"] = f"parquet:{folder / 'ranges'}{'?static=true' if static else ''}"

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from substrait_agg.bind.bound import Call, Column, Conditional, Constant, Conversion, Expr, InList
 from substrait_agg.bind.rewrite import call_durations
+from substrait_agg.evaluation import expressions as constants
 from substrait_agg.evaluation.comparisons import equal, in_order
 from substrait_agg.operator.common.completeness import instants
 from substrait_agg.plan.arrow import to_arrow
@@ -47,10 +48,8 @@ def evaluate(expression: Expr, rows: pa.Table) -> pa.Array:
     match expression:
         case Column(ordinal=ordinal):
             return whole(rows, f"c{ordinal}")
-        case Constant(value=None, type=type_):
-            return pa.nulls(rows.num_rows, to_arrow(type_))
-        case Constant(value=value, type=type_):
-            return pa.repeat(pa.scalar(value, to_arrow(type_)), rows.num_rows)
+        case Constant():
+            return constants.evaluate(expression, [], rows.num_rows)
         case Conversion(input=input_, type=type_):
             return evaluate(input_, rows).cast(to_arrow(type_))
         case InList():

@@ -10,15 +10,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO
 
-from pyspark.sql import SparkSession
-
 from substrait_agg.bind.plan.table_sources import find_table
-from substrait_agg.commit.documents.plan_document import PlanDocument
-from substrait_agg.commit.documents.snapshot import InputPlace, Snapshot
+from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.errors import InputRefused, RunFailed
-from substrait_agg.flow.graph.graph import OperatorOrigin, TableOrigin
-from substrait_agg.flow.graph.nodes import Flow, Node
+from substrait_agg.errors import InputRefused, SubstraitAggError, UsageError
+from substrait_agg.flow.graph.nodes import Flow, Node, operators_below
 from substrait_agg.flow.passes.relations import WIDTH
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.operator.common.names import PENDING
@@ -32,9 +28,8 @@ from substrait_agg.spark.inputs.inputs import Inputs
 from substrait_agg.spark.inputs.source_identity import input_locations
 from substrait_agg.spark.query.document import plan_document
 from substrait_agg.spark.query.microbatch import MicroBatches
-from substrait_agg.spark.query.static_tables import with_contents
-from substrait_agg.spark.refresh.files_so_far import FilesSoFar
-from substrait_agg.spark.refresh.whole_input import with_sizes
+from substrait_agg.spark.query.static_tables import changed_tables, with_contents
+from substrait_agg.spark.refresh.files_so_far import FilesSoFar, SparkTables
 from substrait_agg.spark.session.errors import SPARK_ERRORS, batch_failed
 from substrait_agg.spark.session.session import (
     PARTITIONS,
@@ -43,11 +38,8 @@ from substrait_agg.spark.session.session import (
     get_session,
 )
 from substrait_agg.spark.sources.open import weight_kind
-from substrait_agg.spark.sources.readers import check_exists
 from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
 from substrait_agg.tools.verify.recomputed import Recomputed
-
-_NOTHING: tuple[str, ...] = ()
 
 
 class Recomputation:
@@ -73,115 +65,75 @@ class Recomputation:
         self._specs = {_table(name, names): as_spec(spec) for name, spec in sources.items()}
 
     @contextmanager
-    def __call__(
-        self, flow: Flow, version: Snapshot, document: PlanDocument
-    ) -> Iterator[Recomputed]:
+    def __call__(self, flow: Flow, version: Snapshot) -> Iterator[Recomputed]:
         """Provide the views of a version, computed again; they are deleted in the end."""
-        reasons = self._view_reasons(flow, version, document)
-        part, operators = _without(flow, reasons)
-        if not part.views:
-            yield Recomputed(None, _NOTHING, part, operators, reasons)
-            return
+        found = {view.name: self._reasons(flow, view.name, version) for view in flow.views}
+        reasons = {name: "; ".join(dict.fromkeys(why)) for name, why in found.items() if why}
+        names = [name for name, why in found.items() if not why]
+        part, operators = select_views(flow, names)
         with tempfile.TemporaryDirectory(prefix="substrait-agg-verify-") as folder:
-            store: Checkpoint | None = None
+            store = Checkpoint(f"{folder}/checkpoint") if names else None
             try:
-                session = get_session(log=self._log)
-                reasons |= self._static_reasons(part, version, session)
-                part, operators = _without(flow, reasons)
-                if part.views:
-                    store = Checkpoint(f"{folder}/checkpoint")
-                    self._compute(part, version, store, session)
-            except (InputRefused, RunFailed, *SPARK_ERRORS) as error:
+                if store is not None:
+                    self._compute(part, version, store)
+            except (SubstraitAggError, *SPARK_ERRORS) as error:
                 failed = batch_failed(error) if isinstance(error, SPARK_ERRORS) else error
+                if isinstance(failed, UsageError):
+                    raise
                 why = f"it cannot be computed again ({failed.message})"
-                reasons |= {view.name: why for view in part.views}
-                store, part = None, select_views(flow, ())[0]
-            views = tuple(view.name for view in part.views)
-            yield Recomputed(store if views else None, views, part, operators, reasons)
+                reasons, store = reasons | dict.fromkeys(names, why), None
+            yield Recomputed(store, part, operators, reasons)
 
-    def _view_reasons(
-        self, flow: Flow, version: Snapshot, document: PlanDocument
-    ) -> dict[str, str]:
-        """Return the views that cannot be computed again, and why."""
-        reasons = {
-            view.name: list(self._reasons(select_views(flow, [view.name])[0], version, document))
-            for view in flow.views
-        }
-        return {view: "; ".join(dict.fromkeys(found)) for view, found in reasons.items() if found}
-
-    def _reasons(self, flow: Flow, version: Snapshot, document: PlanDocument) -> Iterator[str]:
-        """Yield why a flow cannot be computed again."""
-        for node in flow.operators:
-            try:
-                operator_of(node)
-            except KeyError as error:
-                yield f"the user-defined measure {error} is not registered here"
-        operators = range(len(flow.operators))
-        tables = tables_read(flow, operators)
-        unreadable: dict[Table, str] = {}
-        for table in sorted(tables - self._specs.keys()):
-            name = ".".join(table)
-            unreadable[table] = f"--source {name}=... is not given"
-        if not unreadable:
-            unreadable = self._unreadable(flow, version, document)
+    def _reasons(self, flow: Flow, view: str, version: Snapshot) -> list[str]:
+        """Return why a view cannot be computed again."""
+        part, ids = select_views(flow, [view])
+        try:
+            list(map(operator_of, part.operators))
+        except KeyError as error:
+            return [f"the user-defined measure {error} is not registered here"]
+        document = self._store.document_of(version.plan)
+        operators = range(len(part.operators))
         conditions = RunConditions(
             bool(document.watermarks or document.forget),
-            any(state[PENDING] for state in version.operators),
-            unreadable,
+            any(version.operators[operator][PENDING] for operator in ids),
+            self._unreadable(part, version),
         )
-        yield from (o.reason for o in not_recomputable(flow, operators, conditions))
+        return [obstacle.reason for obstacle in not_recomputable(part, operators, conditions)]
 
-    def _unreadable(
-        self, flow: Flow, version: Snapshot, document: PlanDocument
-    ) -> dict[Table, str]:
+    def _unreadable(self, flow: Flow, version: Snapshot) -> dict[Table, str]:
         """Return the tables whose rows cannot be read as the version has read them, and why."""
-        specs = self._sources(flow)
-        places, now = _places(version), {p.table: p for p in input_locations(specs)}
-        files = FilesSoFar(self._store, flow, specs, version).unreadable()
+        specs, missing = self._sources(flow), "--source {}=... is not given"
+        tables = tables_read(flow, range(len(flow.operators)))
+        if specs.keys() != tables:
+            return {t: missing.format(".".join(t)) for t in tables - specs.keys()}
+        before = {place.table: place.place for place in version.inputs}
         unreadable: dict[Table, str] = {}
-        for table, spec in specs.items():
-            name = ".".join(table)
-            if name not in places or places[name].place != now[name].place:
-                unreadable[table] = "it was read from another location"
-            elif spec.static != (name in document.static):
-                unreadable[table] = "it was read with another static= than is given"
-            elif name in files:
-                unreadable[table] = files[name]
-        for node in () if unreadable else flow.operators:
+        for node in flow.operators:
             if node.early != "quarantine" and node.weight != _input_weight(flow, node, specs):
-                for table in tables_read(flow, [node.id]):
-                    unreadable[table] = "it was read with other options for changes than are given"
+                why = "it was read with other options for changes than are given"
+                unreadable |= dict.fromkeys(tables_read(flow, [node.id]), why)
+        for name, why in FilesSoFar(self._store, flow, specs, version).unreadable().items():
+            unreadable[tuple(name.split("."))] = why
+        for table, spec in specs.items():
+            (now,) = input_locations({table: spec})
+            if before.get(now.table) != now.place:
+                unreadable[table] = "it was read from another location"
+            elif spec.static != (now.table in self._store.document_of(version.plan).static):
+                unreadable[table] = "it was read with another static= than is given"
         return unreadable
 
     def _sources(self, flow: Flow) -> dict[Table, SourceSpec]:
-        tables = sorted(tables_read(flow, range(len(flow.operators))))
-        return {table: self._specs[table] for table in tables}
+        """Return the given sources of the tables that a flow reads."""
+        tables = tables_read(flow, range(len(flow.operators)))
+        return {table: spec for table, spec in self._specs.items() if table in tables}
 
-    def _static_reasons(
-        self, flow: Flow, version: Snapshot, session: SparkSession
-    ) -> dict[str, str]:
-        """Return the views with static tables that have other rows now."""
-        specs, places = self._sources(flow), _places(version)
-        for table, spec in specs.items():
-            check_exists(spec, ".".join(table))
-        now = with_contents(input_locations(specs), specs, flow, self._store, session)
-        static = {".".join(table) for table, spec in specs.items() if spec.static}
-        changed = {
-            p.table for p in now if p.table in static and not places[p.table].same_content(p)
-        }
-        return {
-            view.name: f"the static table {table} has changed since it was read"
-            for view in flow.views
-            for table in changed
-            if tuple(table.split(".")) in self._sources(select_views(flow, [view.name])[0])
-        }
-
-    def _compute(
-        self, flow: Flow, version: Snapshot, store: Checkpoint, session: SparkSession
-    ) -> None:
+    def _compute(self, flow: Flow, version: Snapshot, store: Checkpoint) -> None:
         """Compute a flow in one batch over all rows that a version has read."""
-        check_worker_python(session)
         specs = self._sources(flow)
+        session = get_session(log=self._log)
+        places = with_contents(input_locations(specs), specs, flow, self._store, session)
+        changed_tables(self._store, places, flow, accept=False, evolves=False)
+        check_worker_python(session)
         partitions = default_partitions(session)
         session.conf.set(PARTITIONS, str(partitions))
         session.conf.set(ARROW_ROWS, str(HANDED_OVER))
@@ -189,19 +141,10 @@ class Recomputation:
             inputs = Inputs(session, flow, specs, store.changes)
             inputs.check_static_files()
             store.create(plan_document(flow))
-            files = FilesSoFar(self._store, flow, specs, version).read()
-            found = {table: with_sizes(read) for table, read in files.items()}
-            rows, tables = inputs.rows_of_files(found, range(len(flow.operators)))
+            files = FilesSoFar(self._store, flow, specs, version)
+            rows, tables = SparkTables(files, inputs, lambda: None).read(range(len(flow.operators)))
             batches = MicroBatches(flow, store, SparkExecutor(session), partitions, lambda _: None)
             batches.run(rows, tables=tables)
-
-
-def _without(flow: Flow, views: Mapping[str, str]) -> tuple[Flow, tuple[int, ...]]:
-    return select_views(flow, [view.name for view in flow.views if view.name not in views])
-
-
-def _places(version: Snapshot) -> dict[str, InputPlace]:
-    return {place.table: place for place in version.inputs}
 
 
 def _table(name: str, tables: tuple[str, ...]) -> Table:
@@ -218,11 +161,6 @@ def _table(name: str, tables: tuple[str, ...]) -> Table:
 
 def _input_weight(flow: Flow, node: Node, specs: Mapping[Table, SourceSpec]) -> WeightKind:
     """Return what is known about the weights of the input of an operator with some sources."""
-    kinds: list[WeightKind] = ["append_only"]
-    for branch in node.branches:
-        match branch.origin:
-            case TableOrigin(table=table):
-                kinds.append(weight_kind(specs[table]))
-            case OperatorOrigin(operator=operator):
-                kinds.append(flow.operators[operator].output_weight)
-    return max(kinds, key=WIDTH.index)
+    below = (flow.operators[operator].output_weight for operator in operators_below(node))
+    tables = (weight_kind(specs[table]) for table in tables_read(flow, [node.id]))
+    return max((*below, *tables), key=WIDTH.index, default="append_only")

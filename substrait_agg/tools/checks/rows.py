@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,37 +19,7 @@ MOST_CHARACTERS = 80
 """Characters of a value that are shown."""
 
 RowScan = Callable[[], Iterator[pa.Table]]
-"""Reads rows in pieces; the last column of each is the weight. It may be called several times."""
-
-
-@dataclass(frozen=True, slots=True)
-class DifferingRow:
-    """A row that is not as often in one set of rows as in another.
-
-    Attributes:
-        text: its columns with their values.
-        stored: how often the first set has it.
-        computed: how often the second set has it.
-    """
-
-    text: str
-    stored: int
-    computed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The difference between two sets of rows.
-
-    Attributes:
-        rows: number of rows that differ.
-        shown: some of them.
-        compared: number of rows of the first set.
-    """
-
-    rows: int
-    shown: tuple[DifferingRow, ...]
-    compared: int
+"""Reads rows in pieces. It may be called several times."""
 
 
 def comparable_rows(columns: Iterable[pa.ChunkedArray], weights: pa.Array) -> pa.Table:
@@ -90,65 +60,51 @@ def _collapse(parts: list[pa.Table]) -> pa.Table:
     return table.filter(pa.array(table.column(WEIGHT).to_numpy() != 0))
 
 
-def compare_rows(stored: RowScan, computed: RowScan, most: int) -> Difference:
-    """Compare two sets of rows.
+def compare_rows(stored: RowScan, computed: RowScan, most: int) -> tuple[int, list[str]]:
+    """Compare stored rows with those that should be stored.
 
-    Args:
-        stored: the first set.
-        computed: the second set.
-        most: the most rows to show.
+    Returns:
+        The number of rows that differ, and at most `most` of them as text.
     """
-    compared = 0
-
-    def first() -> Iterator[pa.Table]:
-        """Yield the rows of the first set, and count them."""
-        nonlocal compared
-        for part in stored():
-            compared += part.num_rows
-            yield _signed(part, 1)
-
     # Where both come in the same order, equal rows cancel out soon.
-    pairs = zip_longest(first(), (_signed(part, -1) for part in computed()))
+    pairs = zip_longest(signed(stored(), 1), signed(computed(), -1))
     left = consolidate(part for part in chain.from_iterable(pairs) if part is not None)
     few = left.slice(0, most).drop_columns([WEIGHT])
-    if not left.num_rows:
-        return Difference(0, (), compared)
-    found = [_find(few, scan) for scan in (stored, computed)]
-    shown = (
-        DifferingRow(texts[0] or texts[1], *(counts[i] for _, counts in found))
-        for i, texts in enumerate(zip(*(texts for texts, _ in found), strict=True))
-    )
-    return Difference(left.num_rows, tuple(shown), compared)
+    found = _find(few, (stored, computed)) if left.num_rows else []
+    return left.num_rows, [
+        f"has {has} times, and should have {should} times: {text}" for text, has, should in found
+    ]
 
 
-def _signed(rows: pa.Table, sign: int) -> pa.Table:
-    weights = rows.column(WEIGHT).to_numpy()
-    return comparable_rows(rows.columns[:-1], pa.array(sign * weights))
+def signed(parts: Iterable[pa.Table], sign: int) -> Iterator[pa.Table]:
+    """Yield rows as `comparable_rows`, each with a weight."""
+    for rows in parts:
+        yield comparable_rows(rows.columns, pa.array(np.full(rows.num_rows, sign, np.int64)))
 
 
-def _find(few: pa.Table, scan: RowScan) -> tuple[list[str], list[int]]:
-    """Return the text of some rows in a set, empty for one that it does not have, and how often it has each."""
-    texts, counts = [""] * len(few), [0] * len(few)
-    sought = few.append_column(WEIGHT, pa.array(np.zeros(len(few), np.int64)))
-    for part in scan():
-        rows = pa.concat_tables([sought, _signed(part, 1)])
-        numbered = rows.append_column("at", pa.array(np.arange(len(rows))))
-        groups = numbered.group_by(few.column_names).aggregate(
-            [("at", "min"), ("at", "max"), (WEIGHT, "sum")]
-        )
-        places = [groups.column(f"at_{end}").to_numpy() for end in ("min", "max")]
-        hits = np.flatnonzero((places[0] < len(few)) & (places[1] >= len(few)))
-        of_part = _row_texts(part.drop_columns([WEIGHT]).take(pa.array(places[1][hits] - len(few))))
-        sums = groups.column(f"{WEIGHT}_sum").to_numpy()[hits]
-        for at, text, count in zip(places[0][hits], of_part, sums, strict=True):
-            texts[at], counts[at] = text, counts[at] + int(count)
-    return texts, counts
+def _find(few: pa.Table, scans: Sequence[RowScan]) -> list[list[Any]]:
+    """Return the text of each of some rows, and how often each set has it."""
+    found: list[list[Any]] = [["", *(0 for _ in scans)] for _ in range(len(few))]
+    for number, scan in enumerate(scans, start=1):
+        for part, (comparable,) in ((part, signed([part], 1)) for part in scan()):
+            rows = pa.concat_tables([few, comparable.drop_columns([WEIGHT])])
+            numbered = rows.append_column("at", pa.array(np.arange(len(rows))))
+            ends = [("at", "min"), ("at", "max"), ("at", "count")]
+            groups = numbered.group_by(few.column_names).aggregate(ends)
+            first, last, counts = (column.to_numpy() for column in groups.columns[-3:])
+            hits = np.flatnonzero((first < len(few)) & (last >= len(few)))
+            texts = _row_texts(part.take(pa.array(last[hits] - len(few))))
+            for at, text, count in zip(first[hits], texts, counts[hits] - 1, strict=True):
+                found[at][0] = text
+                found[at][number] += int(count)
+    return found
 
 
 def _row_texts(rows: pa.Table) -> list[str]:
     """Return the columns and values of each row as text."""
     cells = [pc.utf8_slice_codeunits(c, 0, MOST_CHARACTERS).to_pylist() for c in cell_texts(rows)]
-    return [
-        ", ".join(f"{name}={cell}" for name, cell in zip(rows.column_names, row, strict=True))
-        for row in zip(*cells, strict=True)
-    ]
+    named = (
+        [f"{name}={cell}" for cell in column]
+        for name, column in zip(rows.column_names, cells, strict=True)
+    )
+    return list(map(", ".join, zip(*named, strict=True)))

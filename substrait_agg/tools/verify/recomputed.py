@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
+from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.flow_document import parse_flow
 from substrait_agg.commit.documents.plan_document import PlanDocument
 from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
@@ -19,7 +19,7 @@ from substrait_agg.errors import StateRefused
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.functions.aggregates.accumulators import MET
 from substrait_agg.functions.numbers.stored_digits import FIXED, fit
-from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, WEIGHT
+from substrait_agg.operator.common.names import CLOSED, PENDING
 from substrait_agg.operator.common.protocol import StatefulOperator
 from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.operator.registry import operator_of
@@ -28,13 +28,15 @@ from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.storage import Storage
 from substrait_agg.state.tree import KeyedLayout, KeyedTree
 from substrait_agg.tools.checks.findings import CAUGHT, FindingCollector
-from substrait_agg.tools.checks.rows import Difference, RowScan, compare_rows
+from substrait_agg.tools.checks.rows import RowScan, compare_rows
+from substrait_agg.tools.verify.view import view_rows
 
 MOST_SHOWN = 10
 """Differing rows of a view, or of a tree, that are shown."""
 
+_VIEW = "the view {}"
 _NO_FLOW = "no action is needed; for this check, start a new --checkpoint"
-_NOT_DONE = "no action is needed: the other checks of state verify cover these files"
+_NOT_DONE = "give --source as for the run if it is missing; the other checks of state verify cover these files"
 _UNCOMPARED = {"dead", "chain", "cum"}
 """Columns of runs that depend on the batches in which rows have come."""
 
@@ -45,54 +47,54 @@ class Recomputed:
 
     Attributes:
         store: that checkpoint; None if no view can be computed again.
-        views: the names of its views.
-        flow: its operators.
+        flow: its views and operators.
         operators: the id that each of these operators has in the checkpoint that is verified.
         reasons: the views that cannot be computed again, and why.
     """
 
     store: Checkpoint | None
-    views: tuple[str, ...]
     flow: Flow
     operators: tuple[int, ...]
     reasons: Mapping[str, str]
 
 
-Recompute = Callable[[Flow, Snapshot, PlanDocument], AbstractContextManager[Recomputed]]
+Recompute = Callable[[Flow, Snapshot], AbstractContextManager[Recomputed]]
 """Computes the views of a flow again, from the rows that a version has read."""
 
 
 def check_recomputed(
     checkpoint: Checkpoint,
     flow: Flow,
-    version: tuple[Snapshot, PlanDocument],
+    version: Snapshot,
     recompute: Recompute,
-    path: str,
     findings: FindingCollector,
 ) -> int:
-    """Compare a version with the same, computed again; return the number of rows that were compared.
+    """Compare a version with the same, computed again; return the number of comparisons.
 
     Args:
         checkpoint: its runs are undamaged.
         flow: the operators of the version.
-        version: the newest version, and its plan.
+        version: the newest version.
         recompute: computes it again.
-        path: path of the snapshot, for findings.
         findings: takes an error per row that differs, and a note per view that cannot be compared.
     """
-    done = 0
-    with recompute(flow, *version) as again:
+    path, done = f"snapshots/{snapshot_name(version.version)}", 0
+    with recompute(flow, version) as again:
         for view, reason in again.reasons.items():
-            findings.note("DEEP_NOT_CHECKED", path, f"{_label(view)}: {reason}", _NOT_DONE)
-        if again.store is None:
-            return 0
+            findings.note(
+                "DEEP_NOT_CHECKED", path, f"{_VIEW.format(view).rstrip()}: {reason}", _NOT_DONE
+            )
         try:
-            for where, stored, computed in _pairs(checkpoint, version[0], again, again.store):
-                found = compare_rows(stored, computed, MOST_SHOWN)
-                _report(where, found, path, findings)
-                done += found.compared
-        except StateRefused as error:
-            if error.code != "VERSION_EXPIRED":
+            for where, stored, computed in _pairs(checkpoint, version, again):
+                rows, shown = compare_rows(stored, computed, MOST_SHOWN)
+                done += 1
+                for row in shown:
+                    findings.fault("DEEP_DIFFERS", path, f"{where} {row}")
+                if rows > MOST_SHOWN:
+                    more = f"differs in {rows} rows; {MOST_SHOWN} of them are shown"
+                    findings.fault("DEEP_DIFFERS", path, f"{where} {more}")
+        except StateRefused:
+            if version.version >= checkpoint.retention_state().state_from:
                 raise
             message = "a run has deleted the state of the version during the check"
             findings.note("DEEP_NOT_CHECKED", path, message, "run the check again")
@@ -111,26 +113,20 @@ def flow_of(document: PlanDocument, path: str, findings: FindingCollector) -> Fl
     return None
 
 
-def _label(view: str) -> str:
-    return f"the view {view}" if view else "the view"
-
-
 def _pairs(
-    checkpoint: Checkpoint, version: Snapshot, again: Recomputed, computed: Checkpoint
+    checkpoint: Checkpoint, version: Snapshot, again: Recomputed
 ) -> Iterator[tuple[str, RowScan, RowScan]]:
     """Yield what is compared: its name, the stored rows and the computed ones."""
-    for name in again.views:
-        views = View(checkpoint, name), View(computed, name)
-        yield (
-            _label(name),
-            partial(_view_rows, views[0], version.version),
-            partial(_view_rows, views[1], None),
-        )
-    last = computed.newest_snapshot()
-    if last is not None:
-        kept = tuple(version.operators[ordinal] for ordinal in again.operators)
-        states = (checkpoint.state, kept), (computed.state, last.operators)
-        yield from state_pairs(again.flow, again.operators, *states)
+    last = None if again.store is None else again.store.newest_snapshot()
+    if again.store is None or last is None:
+        return
+    sides = ((checkpoint, version), (again.store, last))
+    for view in again.flow.views:
+        rows = [partial(view_rows, View(store, view.name), of.version) for store, of in sides]
+        yield _VIEW.format(view.name).rstrip(), rows[0], rows[1]
+    kept = tuple(version.operators[ordinal] for ordinal in again.operators)
+    states = (checkpoint.state, kept), (again.store.state, last.operators)
+    yield from state_pairs(again.flow, again.operators, *states)
 
 
 States = tuple[Storage, Sequence[OperatorState]]
@@ -138,34 +134,22 @@ States = tuple[Storage, Sequence[OperatorState]]
 
 
 def state_pairs(
-    flow: Flow, operators: Sequence[int], stored: States, computed: States
+    flow: Flow, operators: Sequence[int], *states: States
 ) -> Iterator[tuple[str, RowScan, RowScan]]:
     """Yield the trees of two states: a name, the rows of the first and those of the second.
 
     Args:
         flow: the operators.
         operators: the numbers by which the names mean them.
-        stored: the first states.
-        computed: the second states.
+        states: the two states.
     """
     for node, ordinal in zip(flow.operators, operators, strict=True):
         operator, kind = operator_of(node), node.describe().kind
         for tree in operator.state_schema():
-            if tree not in (PENDING, CLOSED):
-                scans = (
-                    partial(_tree_rows, storage, operator, states[node.id], tree)
-                    for storage, states in (stored, computed)
-                )
-                yield f"{tree} of operator {ordinal} ({kind})", *scans
-
-
-def _view_rows(view: View, version: int | None) -> Iterator[pa.Table]:
-    for batch in view.to_reader(version):
-        yield _each_once(pa.Table.from_batches([batch]))
-
-
-def _each_once(rows: pa.Table) -> pa.Table:
-    return rows.append_column(WEIGHT, pa.array(np.ones(rows.num_rows, np.int64)))
+            if tree in (PENDING, CLOSED):
+                continue
+            rows = [partial(_tree_rows, files, operator, of[node.id], tree) for files, of in states]
+            yield f"{tree} of operator {ordinal} ({kind})", rows[0], rows[1]
 
 
 def _tree_rows(
@@ -182,22 +166,7 @@ def _tree_rows(
     else:
         scan = OrderedTree(storage, runs, layout).scan()
     omitted, spec = _UNCOMPARED, operator.spec
-    if (
-        tree == GROUP
-        and isinstance(spec, OperatorSpec)
-        and any(a.kind == MET for a in spec.accumulators)
-    ):
+    if isinstance(spec, OperatorSpec) and any(a.kind == MET for a in spec.accumulators):
         omitted = {*omitted, FIXED}
     for part in scan if runs else ():
-        yield _each_once(part.select([n for n in part.column_names if n not in omitted]))
-
-
-def _report(where: str, found: Difference, path: str, findings: FindingCollector) -> None:
-    for row in found.shown:
-        message = (
-            f"{where} has {row.stored} times, and should have {row.computed} times: {row.text}"
-        )
-        findings.fault("DEEP_DIFFERS", path, message)
-    if found.rows > len(found.shown):
-        message = f"{where} differs in {found.rows} rows; {len(found.shown)} of them are shown"
-        findings.fault("DEEP_DIFFERS", path, message)
+        yield part.select([n for n in part.column_names if n not in omitted])

@@ -268,8 +268,8 @@ class _Verification:
         flow = None if document is None else flow_of(document, path, self._found)
         if document is not None and flow is not None:
             with self._found.catch("STATE_DAMAGED", path):
-                self._checked["recomputed"] = check_recomputed(
-                    self._checkpoint, flow, (newest, document), recompute, path, self._found
+                self._checked["comparisons"] = check_recomputed(
+                    self._checkpoint, flow, newest, recompute, self._found
                 )
 
     def _leftovers(self, retention: RetentionState, newest: int) -> None:

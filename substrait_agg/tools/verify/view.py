@@ -16,7 +16,7 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.view.view import View
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.tools.checks.findings import FindingCollector
-from substrait_agg.tools.checks.rows import ROWS_AT_ONCE, comparable_rows, consolidate
+from substrait_agg.tools.checks.rows import ROWS_AT_ONCE, comparable_rows, consolidate, signed
 
 
 def check_view(
@@ -45,9 +45,9 @@ def _check_one(
     newest = snapshots[-1].version
     begun = snapshots[-1].of_view(view.name).begun
     base = _base(checkpoint, snapshots[0].version, begun)
-    parts: list[Iterable[pa.Table]] = [_sign(view.to_arrow(newest), -1)]
+    parts: list[Iterable[pa.Table]] = [signed(view_rows(view, newest), -1)]
     if base is not None:
-        parts.append(_sign(view.to_arrow(base), 1))
+        parts.append(signed(view_rows(view, base), 1))
     covered = [s for s in snapshots if s.version >= begun and (base is None or s.version > base)]
     changed = 0
 
@@ -119,7 +119,6 @@ def _spans(snapshots: Sequence[Snapshot], view: str) -> Iterator[tuple[int, int]
         yield first, snapshots[-1].version
 
 
-def _sign(rows: pa.Table, weight: int) -> Iterator[pa.Table]:
-    for start in range(0, rows.num_rows, ROWS_AT_ONCE):
-        part = rows.slice(start, ROWS_AT_ONCE)
-        yield comparable_rows(part.columns, pa.array(np.full(part.num_rows, weight, np.int64)))
+def view_rows(view: View, version: int) -> Iterator[pa.Table]:
+    """Yield the rows of a view in pieces, in no order."""
+    return (pa.Table.from_batches([batch]) for batch in view.to_reader(version))
