@@ -70,11 +70,11 @@ def select_views(flow: Flow, names: Collection[str]) -> tuple[Flow, tuple[int, .
     needed = {view.operator for view in views}
     for view in views:
         needed |= all_operators_below(flow, flow.view_node(view))
-    kept = tuple(sorted(needed))
-    ids = {operator: i for i, operator in enumerate(kept)}
-    operators = tuple(_renumber(flow.operators[operator], ids) for operator in kept)
+    before = tuple(sorted(needed))
+    ids = {operator: i for i, operator in enumerate(before)}
+    operators = tuple(_renumber(flow.operators[operator], ids) for operator in before)
     own = tuple(replace(view, operator=ids[view.operator]) for view in views)
-    return Flow(operators, own, flow.fingerprint), kept
+    return Flow(operators, own, flow.fingerprint), before
 
 
 def _renumber(node: Node, ids: Mapping[int, int]) -> Node:

@@ -21,13 +21,14 @@ from substrait_agg.operator.common.names import PENDING
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.refresh.checks import RunConditions, not_recomputable
 from substrait_agg.refresh.ownership import select_views, tables_read
+from substrait_agg.runtime.batch.microbatch import MicroBatches
+from substrait_agg.runtime.batch.settings import BatchSettings
 from substrait_agg.spark.execution.task_runner import ARROW_ROWS, HANDED_OVER
 from substrait_agg.spark.execution.worker_python import check_worker_python
-from substrait_agg.spark.executors.spark_executor import SparkExecutor
 from substrait_agg.spark.inputs.inputs import Inputs
 from substrait_agg.spark.inputs.source_identity import input_locations
 from substrait_agg.spark.query.document import plan_document
-from substrait_agg.spark.query.microbatch import MicroBatches
+from substrait_agg.spark.query.spark_executor import SparkExecutor
 from substrait_agg.spark.query.static_tables import changed_tables, with_contents
 from substrait_agg.spark.refresh.files_so_far import FilesSoFar, SparkTables
 from substrait_agg.spark.session.errors import SPARK_ERRORS, batch_failed
@@ -67,9 +68,9 @@ class Recomputation:
     @contextmanager
     def __call__(self, flow: Flow, version: Snapshot) -> Iterator[Recomputed]:
         """Provide the views of a version, computed again; they are deleted in the end."""
-        found = {view.name: self._reasons(flow, view.name, version) for view in flow.views}
-        reasons = {name: "; ".join(dict.fromkeys(why)) for name, why in found.items() if why}
-        names = [name for name, why in found.items() if not why]
+        obstacles = {view.name: self._reasons(flow, view.name, version) for view in flow.views}
+        reasons = {name: "; ".join(dict.fromkeys(why)) for name, why in obstacles.items() if why}
+        names = [name for name, why in obstacles.items() if not why]
         part, operators = select_views(flow, names)
         with tempfile.TemporaryDirectory(prefix="substrait-agg-verify-") as folder:
             store = Checkpoint(f"{folder}/checkpoint") if names else None
@@ -143,8 +144,8 @@ class Recomputation:
             store.create(plan_document(flow))
             files = FilesSoFar(self._store, flow, specs, version)
             rows, tables = SparkTables(files, inputs, lambda: None).read(range(len(flow.operators)))
-            batches = MicroBatches(flow, store, SparkExecutor(session), partitions, lambda _: None)
-            batches.run(rows, tables=tables)
+            settings = BatchSettings(flow, store, SparkExecutor(session), partitions)
+            MicroBatches(settings, lambda _: None).run(rows, tables=tables)
 
 
 def _table(name: str, tables: tuple[str, ...]) -> Table:

@@ -70,9 +70,9 @@ def compare_rows(stored: RowScan, computed: RowScan, most: int) -> tuple[int, li
     pairs = zip_longest(signed(stored(), 1), signed(computed(), -1))
     left = consolidate(part for part in chain.from_iterable(pairs) if part is not None)
     few = left.slice(0, most).drop_columns([WEIGHT])
-    found = _find(few, (stored, computed)) if left.num_rows else []
+    counted = _find(few, (stored, computed)) if left.num_rows else []
     return left.num_rows, [
-        f"has {has} times, and should have {should} times: {text}" for text, has, should in found
+        f"has {has} times, and should have {should} times: {text}" for text, has, should in counted
     ]
 
 
@@ -84,7 +84,7 @@ def signed(parts: Iterable[pa.Table], sign: int) -> Iterator[pa.Table]:
 
 def _find(few: pa.Table, scans: Sequence[RowScan]) -> list[list[Any]]:
     """Return the text of each of some rows, and how often each set has it."""
-    found: list[list[Any]] = [["", *(0 for _ in scans)] for _ in range(len(few))]
+    counted: list[list[Any]] = [["", *(0 for _ in scans)] for _ in range(len(few))]
     for number, scan in enumerate(scans, start=1):
         for part, (comparable,) in ((part, signed([part], 1)) for part in scan()):
             rows = pa.concat_tables([few, comparable.drop_columns([WEIGHT])])
@@ -95,9 +95,9 @@ def _find(few: pa.Table, scans: Sequence[RowScan]) -> list[list[Any]]:
             hits = np.flatnonzero((first < len(few)) & (last >= len(few)))
             texts = _row_texts(part.take(pa.array(last[hits] - len(few))))
             for at, text, count in zip(first[hits], texts, counts[hits] - 1, strict=True):
-                found[at][0] = text
-                found[at][number] += int(count)
-    return found
+                counted[at][0] = text
+                counted[at][number] += int(count)
+    return counted
 
 
 def _row_texts(rows: pa.Table) -> list[str]:

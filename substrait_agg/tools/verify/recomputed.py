@@ -124,8 +124,8 @@ def _pairs(
     for view in again.flow.views:
         rows = [partial(view_rows, View(store, view.name), of.version) for store, of in sides]
         yield _VIEW.format(view.name).rstrip(), rows[0], rows[1]
-    kept = tuple(version.operators[ordinal] for ordinal in again.operators)
-    states = (checkpoint.state, kept), (again.store.state, last.operators)
+    of_version = tuple(version.operators[ordinal] for ordinal in again.operators)
+    states = (checkpoint.state, of_version), (again.store.state, last.operators)
     yield from state_pairs(again.flow, again.operators, *states)
 
 
