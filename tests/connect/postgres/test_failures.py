@@ -219,7 +219,9 @@ def test_a_slot_that_was_dropped_is_lost(database: Database) -> None:
     reader = ready(database)
     reader.close()
     # The server notices a closed connection a little later.
-    active = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database() AND active"
+    active = (
+        "SELECT count(*) FROM pg_replication_slots WHERE database = current_database() AND active"
+    )
     while database.run(active) != [(0,)]:
         sleep(0.01)
     database.run(
