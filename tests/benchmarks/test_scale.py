@@ -104,7 +104,7 @@ def test_the_simulation_counts_what_runs_count(
     for name, (wanted, got) in sums.items():
         # A piece can leave a few rows behind, which are a further merge.
         loose = in_pieces and name in ("merges", "page_reads", "runs")
-        assert got == pytest.approx(wanted, rel=0.15 if loose else 0.01), name
+        assert got == pytest.approx(wanted, rel=0.2 if loose else 0.01), name
     assert sum(batch.counts["merges"] for batch in found) > 4
 
 
