@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.runtime.batch import microbatch
+from substrait_agg.runtime.batch import settings
 from substrait_agg.spark.execution.driver import Driver
 from tests.e2e import plans
 from tests.e2e.files import write_in_order
@@ -159,7 +159,7 @@ def test_what_was_due_before_a_restart_is_emitted_without_new_rows(
     with monkeypatch.context() as earlier:
         hours_ago = time.time_ns() - 2 * 3600 * 10**9
         earlier.setattr(
-            microbatch, "time", SimpleNamespace(time_ns=lambda: hours_ago, monotonic=time.monotonic)
+            settings, "time", SimpleNamespace(time_ns=lambda: hours_ago, monotonic=time.monotonic)
         )
         started = maintain(spark, counting(), tmp_path, "delay:1h", until="100ms")
         reached(started, 1)
