@@ -48,7 +48,7 @@ def check_types(function: Function) -> Function:
     }
 
     @wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
+    def check_and_call(*args: Any, **kwargs: Any) -> Any:
         try:
             values = signature.bind(*args, **kwargs).arguments
         except TypeError:
@@ -57,7 +57,7 @@ def check_types(function: Function) -> Function:
             _check(name, values[name], annotations[name])
         return function(*args, **kwargs)
 
-    return cast("Function", checked)
+    return cast("Function", check_and_call)
 
 
 def _check(name: str, value: object, annotation: str) -> None:

@@ -389,8 +389,8 @@ def test_groups_that_wait_are_noted(tmp_path: Path) -> None:
     assert "the groups that wait would be emitted" in notes[0]
 
 
-def test_a_checkpoint_without_its_flow_is_noted(tmp_path: Path) -> None:
-    """A checkpoint of an older release, without its flow, gets a note."""
+def test_a_flow_that_cannot_be_read_is_noted(tmp_path: Path) -> None:
+    """The other checks go on."""
     folder = maintained(STACKED, tmp_path)
     store = Checkpoint(folder)
     document = replace(store.document(), flow="")

@@ -146,7 +146,7 @@ def test_other_folders_are_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["mine.txt", "mine.txt/below", "mine.txt/far/below"])
 def test_a_file_is_no_folder_for_a_checkpoint(tmp_path: Path, place: str) -> None:
-    """A wrong path is told before the run begins, not as a disk that cannot be written."""
+    """The run refuses a wrong path before it begins; the error does not speak of the disk."""
     (tmp_path / "mine.txt").write_text("x")
     with pytest.raises(StateRefused, match=r"is not a folder") as refused:
         Checkpoint(tmp_path / place).check_usable()

@@ -104,13 +104,13 @@ class _Decorrelation:
         if id(relation) not in self._correlated:
             return Decorrelated(relation, columns(relation.types))
         if id(relation) not in self._made:
-            decorrelated = self._rewritten(relation)
+            decorrelated = self._rewrite_relation(relation)
             if len(decorrelated.conditions) > MAX_CONDITIONS:
                 raise NotDecorrelatedError(f"in more than {MAX_CONDITIONS} conditions")
             self._made[id(relation)] = decorrelated
         return self._made[id(relation)]
 
-    def _rewritten(self, relation: BoundRelation) -> Decorrelated:
+    def _rewrite_relation(self, relation: BoundRelation) -> Decorrelated:
         match relation:
             case BoundFilter():
                 return _filter(relation, self.of(relation.input))

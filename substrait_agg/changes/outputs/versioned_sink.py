@@ -1,4 +1,4 @@
-"""The frame of outputs that deliver every version by itself, and of those that write a table of a lake."""
+"""Base classes of outputs: one that writes each version by itself, and one that writes tables of lakes."""
 
 from __future__ import annotations
 

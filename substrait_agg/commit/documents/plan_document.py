@@ -153,7 +153,7 @@ class PlanDocument:
             `keys` and `hidden` then describe its view, which has the rows of the last operator. Otherwise these
             are empty.
         flow: the operators and the steps between them, as `flow_document.flow_text` writes them.
-            Only `state verify --deep` reads it, to compute the views again. Empty in documents of older releases.
+            Only `state verify --deep` reads it, to compute the views again.
         hidden: the columns of the last operator that only the sort order of the view reads.
         repeats: whether a row of the view may be there several times.
     """

@@ -69,7 +69,7 @@ class TaskCounters(dict[str, int]):
         for name, count in counters.items():
             self[name] += count
 
-    def changed(self, changes: pa.Table) -> None:
+    def count_changes(self, changes: pa.Table) -> None:
         """Count the rows of changes."""
         weights = changes.column(WEIGHT).to_numpy()
         self["retracted"] += int((weights < 0).sum())
@@ -84,7 +84,7 @@ class TaskCounters(dict[str, int]):
                 self["merged_bytes"] += run.bytes
                 self["written_bytes"] += run.bytes
 
-    def closed(self, writer: RunWriter) -> RunFile | None:
+    def close_run(self, writer: RunWriter) -> RunFile | None:
         """Close a run, and measure the time."""
         with self.measure_time("write_us"):
             run = writer.close()
@@ -266,7 +266,7 @@ class _Task:
                 if name in self._writers:
                     self._writers[name].write(rows)
         for part in chain((result.changes,), result.more_changes):
-            self._counters.changed(part)
+            self._counters.count_changes(part)
             self._rows.add(part.num_rows, result.count_pairs)
             changes.write(part)
         # A join counts matches while its changes are read.
@@ -347,7 +347,7 @@ class _Task:
             if name in cleared:
                 writer.close()
                 trees[name] = ()
-            elif (run := self._counters.closed(writer)) is not None:
+            elif (run := self._counters.close_run(writer)) is not None:
                 trees[name] = self._merge_runs(name, run, before[name])
         return OperatorState.of(trees)
 

@@ -206,7 +206,7 @@ class FunctionView:
             raise self.refuse(code, f"{first.message}{also}", first.help) from error
         names = {name.lower() for name in tables}
         for name in sorted(set(_tables_in(planned.message)) - names):
-            raise TableNotPlanned(name, self._unknown(name))
+            raise TableNotPlanned(name, self._refuse_unknown(name))
         return Plan(self.place, json.dumps(planned.message))
 
     def _call(self) -> DataFrame:
@@ -244,7 +244,7 @@ class FunctionView:
             if condition.startswith(_UNKNOWN):
                 parameters = error.getMessageParameters() or {}
                 name = parameters.get("relationName", "").replace("`", "").lower()
-                return TableNotPlanned(name, self._unknown(name))
+                return TableNotPlanned(name, self._refuse_unknown(name))
             if any(part in f"{condition} {error}" for part in _STREAM_ERRORS):
                 refused = self._action(what)
                 refused.message += f": {message_of(error)}"
@@ -261,7 +261,7 @@ class FunctionView:
         )
         return self.refuse(_NOT_KEPT, message, help)
 
-    def _unknown(self, table: str) -> SqlRefused:
+    def _refuse_unknown(self, table: str) -> SqlRefused:
         message = f"{self.name} reads the table {table}, which is no view and no source"
         return self.refuse("SQL_TABLE_UNKNOWN", message, "--source NAME=SPEC adds a table")
 

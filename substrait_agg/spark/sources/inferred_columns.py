@@ -67,7 +67,7 @@ def inferred_columns(source: Any, table: str, session: Callable[[], SparkSession
         return _of_spark(source.schema)
     spec = as_spec(source)
     if spec.change == "debezium":
-        raise _unknown(
+        raise _refuse_unknown(
             table, f"the source of {table} is a stream of change events, which state no types"
         )
     if spec.is_connected:
@@ -161,11 +161,13 @@ def _with_partitions(in_file: pa.Schema, spec: SourceSpec, spark: SparkSession) 
 
 def _csv(file: str, spec: SourceSpec, table: str) -> pa.Schema:
     if spec.by_position:
-        raise _unknown(table, f"the files of {table} have no header, so the columns have no names")
+        raise _refuse_unknown(
+            table, f"the files of {table} have no header, so the columns have no names"
+        )
     options = {name.lower(): value for name, value in spec.options}
     separator = csv_separator(spec.options)
     if len(separator) > 1:
-        raise _unknown(table, f"the separator of {table} has more than one character")
+        raise _refuse_unknown(table, f"the separator of {table} has more than one character")
     quote = options.get("quote", '"')
     parse: dict[str, Any] = {"quote_char": quote or False}
     if options.get("escape", quote) != quote:
@@ -255,7 +257,7 @@ _READERS: Mapping[str, Callable[[str, SourceSpec, str], pa.Schema]] = {
 }
 
 
-def _unknown(table: str, message: str) -> InputRefused:
+def _refuse_unknown(table: str, message: str) -> InputRefused:
     return InputRefused("SOURCE_TYPES_UNKNOWN", message, help=_HELP.format(table=table))
 
 

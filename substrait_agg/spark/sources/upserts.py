@@ -66,16 +66,16 @@ def checked_order(spark: SparkSession, spec: SourceSpec, table: str) -> SourceSp
     if spec.upsert is None or spec.upsert.order or spec.format in IN_ORDER:
         return spec
     if not spec.is_files:
-        raise _unknown(spec, table, f"the format {spec.format} has no guaranteed order")
+        raise _refuse_unknown(spec, table, f"the format {spec.format} has no guaranteed order")
     newest_first = [v for k, v in spec.options if k.lower() == "latestfirst"]
     if newest_first and newest_first[-1].lower() != "false":
-        raise _unknown(spec, table, "the option latestFirst reads the newest files first")
+        raise _refuse_unknown(spec, table, "the option latestFirst reads the newest files first")
     place = look_up(spark, spec.location, spec.file_rules)
     if place is not None and place.only_file:
         return replace(spec, batch_files=1)
     if spec.batch_files != 1:
         reason = "the rows of several files in one batch have no order"
-        raise _unknown(spec, table, reason, "batch-files=1, or ")
+        raise _refuse_unknown(spec, table, reason, "batch-files=1, or ")
     _check_times(spec, table, place)
     return spec
 
@@ -89,12 +89,12 @@ def _check_times(spec: SourceSpec, table: str, place: InputFiles | None) -> None
     for (before, one), (after, other) in pairwise(files):
         if before == after:
             reason = f"{one} and {other} were modified in the same millisecond"
-            raise _unknown(
+            raise _refuse_unknown(
                 spec, table, reason, "", "; or give every file its own modification time (touch)"
             )
 
 
-def _unknown(
+def _refuse_unknown(
     spec: SourceSpec, table: str, reason: str, instead: str = "", besides: str = ""
 ) -> InputRefused:
     return InputRefused(

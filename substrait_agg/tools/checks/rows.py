@@ -67,7 +67,7 @@ def compare_rows(stored: RowScan, computed: RowScan, most: int) -> tuple[int, li
         The number of rows that differ, and at most `most` of them as text.
     """
     # Where both come in the same order, equal rows cancel out soon.
-    pairs = zip_longest(signed(stored(), 1), signed(computed(), -1))
+    pairs = zip_longest(sign_rows(stored(), 1), sign_rows(computed(), -1))
     left = consolidate(part for part in chain.from_iterable(pairs) if part is not None)
     few = left.slice(0, most).drop_columns([WEIGHT])
     counted = _find(few, (stored, computed)) if left.num_rows else []
@@ -76,7 +76,7 @@ def compare_rows(stored: RowScan, computed: RowScan, most: int) -> tuple[int, li
     ]
 
 
-def signed(parts: Iterable[pa.Table], sign: int) -> Iterator[pa.Table]:
+def sign_rows(parts: Iterable[pa.Table], sign: int) -> Iterator[pa.Table]:
     """Yield rows as `comparable_rows`, each with a weight."""
     for rows in parts:
         yield comparable_rows(rows.columns, pa.array(np.full(rows.num_rows, sign, np.int64)))
@@ -86,7 +86,7 @@ def _find(few: pa.Table, scans: Sequence[RowScan]) -> list[list[Any]]:
     """Return the text of each of some rows, and how often each set has it."""
     counted: list[list[Any]] = [["", *(0 for _ in scans)] for _ in range(len(few))]
     for number, scan in enumerate(scans, start=1):
-        for part, (comparable,) in ((part, signed([part], 1)) for part in scan()):
+        for part, (comparable,) in ((part, sign_rows([part], 1)) for part in scan()):
             rows = pa.concat_tables([few, comparable.drop_columns([WEIGHT])])
             numbered = rows.append_column("at", pa.array(np.arange(len(rows))))
             ends = [("at", "min"), ("at", "max"), ("at", "count")]

@@ -103,14 +103,12 @@ def check_recomputed(
 
 def flow_of(document: PlanDocument, path: str, findings: FindingCollector) -> Flow | None:
     """Return the flow of a checkpoint; None with a note if the document has none to read."""
-    message = "the checkpoint was begun by a release that did not store the operators"
     try:
-        if document.flow:
-            return parse_flow(document.flow)
+        return parse_flow(document.flow)
     except CAUGHT as error:
         message = f"the operators cannot be read, another release has written them ({error})"
-    findings.note("DEEP_NOT_CHECKED", path, message, _NO_FLOW)
-    return None
+        findings.note("DEEP_NOT_CHECKED", path, message, _NO_FLOW)
+        return None
 
 
 def _pairs(

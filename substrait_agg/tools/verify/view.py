@@ -16,7 +16,7 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.view.view import View
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.tools.checks.findings import FindingCollector
-from substrait_agg.tools.checks.rows import ROWS_AT_ONCE, comparable_rows, consolidate, signed
+from substrait_agg.tools.checks.rows import ROWS_AT_ONCE, comparable_rows, consolidate, sign_rows
 
 
 def check_view(
@@ -45,9 +45,9 @@ def _check_one(
     newest = snapshots[-1].version
     begun = snapshots[-1].of_view(view.name).begun
     base = _base(checkpoint, snapshots[0].version, begun)
-    parts: list[Iterable[pa.Table]] = [signed(view_rows(view, newest), -1)]
+    parts: list[Iterable[pa.Table]] = [sign_rows(view_rows(view, newest), -1)]
     if base is not None:
-        parts.append(signed(view_rows(view, base), 1))
+        parts.append(sign_rows(view_rows(view, base), 1))
     covered = [s for s in snapshots if s.version >= begun and (base is None or s.version > base)]
     changed = 0
 
