@@ -9,8 +9,8 @@ from typing import Any
 
 from substrait_agg.error_codes import ORIGINS, ErrorCode
 from substrait_agg.functions.listing.catalogue_tables import CatalogueTable, code
+from substrait_agg.functions.listing.markdown import fold, plain, record
 from substrait_agg.functions.listing.markdown import markdown as markdown_of
-from substrait_agg.functions.listing.markdown import plain, record
 from substrait_agg.functions.listing.markdown import text as text_of
 from substrait_agg.problem_kinds import Area, ProblemKind
 from substrait_agg.problems import Problem
@@ -203,8 +203,8 @@ def markdown(kinds: Sequence[ProblemKind], errors: Sequence[ErrorCode], examine:
 
 def _entry(kind: ProblemKind, examine: Examine) -> str:
     facts = ("level", _levels(kind)), ("message", code(kind.message)), ("help", code(kind.help))
-    listing = "\n".join(f"- {name}: {text}" for name, text in facts)
-    lines = [f"### {code(kind.code)}", listing, kind.why]
+    listing = "\n".join(fold(f"{name}: {text}", "- ") for name, text in facts)
+    lines = [f"### {code(kind.code)}", listing, fold(kind.why)]
     lines += _example(kind)
     problem = find_problem(kind, examine)
     if problem is not None:
@@ -215,12 +215,13 @@ def _entry(kind: ProblemKind, examine: Examine) -> str:
 def _example(kind: ProblemKind) -> Iterator[str]:
     plan = example(kind.code)
     if plan is None:
-        yield f"Example: {GENERATED[kind.code]}."
+        yield fold(f"Example: {GENERATED[kind.code]}.")
         return
     more = f", {plain(PREPARED[kind.code])}" if kind.code in PREPARED else ""
     title = f"The smallest plan that raises it{more}"
-    block = f"[{kind.code}.json]({HOME}/{kind.code}.json):\n\n```json\n{plan.rstrip()}\n```"
+    link = f"[{kind.code}.json]({HOME}/{kind.code}.json):"
+    block = f"```json\n{plan.rstrip()}\n```"
     if plan.count("\n") <= SHORT_PLAN:
-        yield f"{title}, {block}"
+        yield f"{fold(f'{title}, {link}')}\n\n{block}"
     else:
-        yield f"<details><summary>{title}</summary>\n\n{block}\n\n</details>"
+        yield f"<details><summary>{title}</summary>\n\n{link}\n\n{block}\n\n</details>"

@@ -15,6 +15,8 @@ from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES, SCALARS
 from substrait_agg_cli.main import main
 
 ROOT = Path(__file__).parents[2]
+LONGEST = 120
+"""Characters of a line of prose."""
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 
 
@@ -27,6 +29,26 @@ def test_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text()):
         if "://" not in target:
             assert (document.parent / target).exists(), target
+
+
+def prose(text: str) -> list[str]:
+    """Return the lines of a document outside code, tables, comments, headings and HTML."""
+    text = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    return [line for line in text.splitlines() if not re.match(r"\s*[|#<]", line)]
+
+
+def test_code_and_tables_are_no_prose() -> None:
+    text = "a\n```sql\nb\n```\n| c |\n  ```\n  d\n  ```\n<!-- e\nf -->\ng"
+    assert [line for line in prose(text) if line] == ["a", "g"]
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, ROOT / "CONTRIBUTING.md"], ids=id_of)
+def test_lines_of_prose_are_short(document: Path) -> None:
+    """A line may be longer only if it has nowhere to break."""
+    for line in prose(document.read_text()):
+        words = re.sub(r"^\s*(?:[-*]|\d+\.) ", "", line)
+        assert len(line) <= LONGEST or " " not in words, line
 
 
 def test_every_command_has_an_example() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import substrait_agg
+from substrait_agg.functions.listing.markdown import fold
 from substrait_agg.spark.query.handle import Run
 
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
@@ -16,12 +17,12 @@ HEAD = """# Python API
 
 <!-- This page is generated: python tests/tools/write_api_page.py -->
 
-`import substrait_agg as sa` loads neither PySpark nor Arrow. `run` needs the extra `spark`; the other names work without it. The
-package has type annotations (`py.typed`). What is listed here is stable as [Deprecation policy](deprecation.md) says; all
-other modules and names may change in any release.
+`import substrait_agg as sa` loads neither PySpark nor Arrow. `run` needs the extra `spark`; the other names work
+without it. The package has type annotations (`py.typed`). What is listed here is stable as
+[Deprecation policy](deprecation.md) says; all other modules and names may change in any release.
 
-An argument of another type than its annotation raises `UsageError` (`OPTION_INVALID`) with the name of the argument, before
-anything is read or written.
+An argument of another type than its annotation raises `UsageError` (`OPTION_INVALID`) with the name of the argument,
+before anything is read or written.
 """
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Plans": ("load", "sql", "sql_views", "from_dataframe", "validate", "explain", "Plan", "PlanSet", "Report", "Problem"),
@@ -142,32 +143,34 @@ def _docstring(value: Any) -> str:
         if heading == "Example":
             written.append(f"```pycon\n{lines}\n```\n")
         elif heading in ("Returns", "Yields"):
-            written.append(f"{heading}: {_paragraphs(lines)}")
+            written.append(_paragraphs(f"{heading}: {lines}"))
         else:
-            written.append(f"{_entries(heading, lines)}")
+            written.append(_entries(heading, body))
     return "\n".join(written)
 
 
 def _entries(heading: str, body: str) -> str:
     rows: list[str] = []
-    for line in body.splitlines():
+    listed, _, example = body.partition("\n\n>>> ")
+    for line in inspect.cleandoc(listed).rstrip().splitlines():
         entry = _ENTRY.match(line)
         if entry:
-            rows.append(f"- `{entry[1]}`: {entry[2]}")
+            rows.append(f"`{entry[1]}`: {entry[2]}")
+        elif rows:
+            rows[-1] += f" {line.strip()}"
         else:
-            rows.append(f"  {line.strip()}" if rows else line.strip())
-    return f"{heading}:\n\n" + _plain("\n".join(rows), lines=True) + "\n"
+            rows.append(line.strip())
+    text = f"{heading}:\n\n" + "\n".join(fold(_plain(row), "- ") for row in rows) + "\n"
+    return f"{text}\n```pycon\n>>> {example.rstrip()}\n```\n" if example else text
 
 
 def _paragraphs(text: str) -> str:
-    return "\n\n".join(_plain(part) for part in text.strip().split("\n\n")) + "\n"
+    return "\n\n".join(fold(_plain(part)) for part in text.strip().split("\n\n")) + "\n"
 
 
-def _plain(text: str, *, lines: bool = False) -> str:
+def _plain(text: str) -> str:
     """Markdown code instead of that of docstrings; characters of HTML escaped outside code."""
-    text = text.replace("``", "`")
-    if not lines:
-        text = " ".join(text.split())
+    text = " ".join(text.replace("``", "`").split())
     parts = text.split("`")
     parts[::2] = [p.replace("<", "&lt;").replace("|", "\\|") for p in parts[::2]]
     return "`".join(parts)

@@ -15,6 +15,23 @@ GAP = "  "
 NARROWEST = 8
 """Minimum width of a column in characters, unless its content is narrower."""
 
+LONGEST = 120
+"""Characters of a line of prose in Markdown."""
+
+
+def fold(text: str, first: str = "") -> str:
+    """Break a paragraph of Markdown into lines; `first` is the mark of an item of a list."""
+    return "\n".join(
+        wrap(
+            text,
+            LONGEST,
+            initial_indent=first,
+            subsequent_indent=" " * len(first),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    )
+
 
 def markdown(sections: Sequence[CatalogueTable], level: int = 3) -> str:
     """Format sections as Markdown tables."""
@@ -26,7 +43,7 @@ def _markdown(section: CatalogueTable, level: int) -> str:
     lines.append("|" + "---|" * len(section.headers))
     lines += [_row(row) for row in section.rows]
     if section.notes:
-        lines += ["", *(f"{number}. {text}" for number, text in enumerate(section.notes, 1))]
+        lines += ["", *(fold(note, f"{i}. ") for i, note in enumerate(section.notes, 1))]
     return "\n".join(lines)
 
 
