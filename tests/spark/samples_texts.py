@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 from typing import Any
 
 from substrait_agg.plan.types import Type
 from tests.spark.evaluating import BOOL, I32, I64, STRING, call
 from tests.spark.samples import FACES, FAILS, TEXTS, Sample
+
+
+def sample(
+    name: str, type_: Type, given: Iterable[str | int | None], wanted: Any, **options: str
+) -> Sample:
+    """A call with texts and numbers."""
+    arguments = [(I64 if isinstance(value, int) else STRING, value) for value in given]
+    return Sample(call(name, type_, *arguments, **options), wanted)
 
 
 def texts() -> Iterator[Sample]:
@@ -85,75 +94,44 @@ def slices() -> Iterator[Sample]:
     )
 
 
+ANYWHERE, ASCII = "CASE_INSENSITIVE", "CASE_INSENSITIVE_ASCII"
+
+FOUND = (
+    ("contains", BOOL, True),
+    ("starts_with", BOOL, True),
+    ("like", BOOL, True),
+    ("strpos", I64, 1),
+)
+"""A function, its type, and its value where the texts are equal without regard to case."""
+
+CASES: tuple[tuple[str, Type, tuple[str | None, ...], str, Any], ...] = (
+    ("strpos", I64, ("\u0130\U0001f600xY", "XY"), ANYWHERE, 3),
+    ("strpos", I64, (None, "X"), ANYWHERE, None),
+    ("strpos", I64, ("a.c", "A.C"), ANYWHERE, 1),
+    ("strpos", I64, ("abc", "A.C"), ANYWHERE, 0),
+    ("like", BOOL, ("A%b", "a|%B", "|"), ASCII, True),
+    ("like", BOOL, ("Axb", "a|%B", "|"), ASCII, False),
+    ("like", BOOL, ("xA%", "xaA%", "A"), ASCII, True),
+    ("like", BOOL, ("xAz", "xaA%", "A"), ASCII, False),
+    ("like", BOOL, ("aXA", "_xAA", "A"), ASCII, True),
+    ("replace", STRING, ("$1Éé", "É", "-"), ANYWHERE, "$1--"),
+    ("replace", STRING, ("$1Éé", "É", "-"), ASCII, "$1-é"),
+    ("replace", STRING, ("aA", "A", "$0\\"), ANYWHERE, "$0\\$0\\"),
+    ("replace", STRING, ("aA", "", "x"), ANYWHERE, "aA"),
+)
+"""A function, its type, its texts, case_sensitivity, and its value."""
+
+
 def cases() -> Iterator[Sample]:
     """The option case_sensitivity: without regard to case everywhere, or of the letters A to Z only."""
-    anywhere, ascii_only = "CASE_INSENSITIVE", "CASE_INSENSITIVE_ASCII"
-    for name, type_, wanted in (
-        ("contains", BOOL, True),
-        ("starts_with", BOOL, True),
-        ("like", BOOL, True),
-        ("strpos", I64, 1),
-    ):
-        none = False if type_ == BOOL else 0
-        for text, part in (("AB", "ab"), ("ÉB", "éb")):
-            for option in (anywhere, ascii_only):
-                found = wanted if text == "AB" or option == anywhere else none
-                yield Sample(
-                    call(name, type_, (STRING, text), (STRING, part), case_sensitivity=option),
-                    found,
-                )
-    yield Sample(
-        call("strpos", I64, (STRING, "İ\U0001f600xY"), (STRING, "XY"), case_sensitivity=anywhere), 3
-    )
-    yield Sample(
-        call("strpos", I64, (STRING, None), (STRING, "X"), case_sensitivity=anywhere), None
-    )
-    yield Sample(
-        call("strpos", I64, (STRING, "a.c"), (STRING, "A.C"), case_sensitivity=anywhere), 1
-    )
-    yield Sample(
-        call("strpos", I64, (STRING, "abc"), (STRING, "A.C"), case_sensitivity=anywhere), 0
-    )
-    for text, part, escape, found in (
-        ("A%b", "a|%B", "|", True), ("Axb", "a|%B", "|", False), ("xA%", "xaA%", "A", True),
-        ("xAz", "xaA%", "A", False), ("aXA", "_xAA", "A", True),
-    ):  # fmt: skip
-        three = ((STRING, text), (STRING, part), (STRING, escape))
-        yield Sample(call("like", BOOL, *three, case_sensitivity=ascii_only), found)
-    for option, text in ((anywhere, "$1--"), (ascii_only, "$1-é")):
-        yield Sample(
-            call(
-                "replace",
-                STRING,
-                (STRING, "$1Éé"),
-                (STRING, "É"),
-                (STRING, "-"),
-                case_sensitivity=option,
-            ),
-            text,
-        )
-    yield Sample(
-        call(
-            "replace",
-            STRING,
-            (STRING, "aA"),
-            (STRING, "A"),
-            (STRING, "$0\\"),
-            case_sensitivity=anywhere,
-        ),
-        "$0\\$0\\",
-    )
-    yield Sample(
-        call(
-            "replace",
-            STRING,
-            (STRING, "aA"),
-            (STRING, ""),
-            (STRING, "x"),
-            case_sensitivity=anywhere,
-        ),
-        "aA",
-    )
+    for name, type_, wanted in FOUND:
+        for given, option in product((("AB", "ab"), ("ÉB", "éb")), (ANYWHERE, ASCII)):
+            found = given[0] == "AB" or option == ANYWHERE
+            yield sample(
+                name, type_, given, wanted if found else type(wanted)(0), case_sensitivity=option
+            )
+    for name, type_, texts_, option, wanted in CASES:
+        yield sample(name, type_, texts_, wanted, case_sensitivity=option)
 
 
 # --- regular expressions ---------------------------------------------------------------------------
@@ -176,86 +154,63 @@ def model_replace(pattern: str, text: str, new: str, occurrence: int) -> str:
     return "".join(parts) + text[last:]
 
 
+MULTILINE = {"multiline": "MULTILINE_ENABLED"}
+
+REPLACED: tuple[tuple[str, tuple[str | int | None, ...], Any], ...] = (
+    ("regexp_replace", ("aXbX", "X", "-"), "a-b-"),
+    ("regexp_replace_first", ("aXbX", "X", "-"), "a-bX"),
+    ("regexp_replace", ("a", "a", "\\$1\\\\"), "$1\\"),
+    ("regexp_replace", ("aXbX", "X", "-", 0, 0), FAILS),
+    ("regexp_replace", ("aXbX", "X", "-", 9, 1), "aXbX"),
+)
+"""A function, its arguments and its value."""
+
+COUNTED: tuple[tuple[tuple[str, str], str, Mapping[str, str], int], ...] = (
+    (("Éé\nx", "É.$"), ANYWHERE, MULTILINE, 1),
+    (("Éé\nx", "É.$"), ASCII, MULTILINE, 1),
+    (("Éé\nx", "É.$"), "CASE_SENSITIVE", MULTILINE, 1),
+    (("éÉ", "É"), ANYWHERE, {}, 2),
+    (("éA", "\\wa"), ANYWHERE, {}, 1),  # letters of Unicode are letters all the same
+    (("éÉ", "É"), ASCII, {}, 1),
+    (("éA", "\\wa"), ASCII, {}, 1),
+)
+"""A text and a pattern, case_sensitivity, further options, and the number of matches."""
+
+
 def patterns() -> Iterator[Sample]:
-    for subject in SUBJECTS:
-        for pattern in PATTERNS:
-            groups = re.compile(pattern).groups
-            for position in (1, 2):
-                text = subject[position - 1 :]
-                found = model_matches(pattern, text)
-                two = ((STRING, subject), (STRING, pattern))
-                group = min(1, groups)
-                yield Sample(
-                    call("regexp_match_substring_all", TEXTS, *two, (I64, position), (I64, group)),
-                    [f[group] for f in found],
-                )
-                yield Sample(call("regexp_count_substring", I64, *two, (I64, position)), len(found))
-                for nth in (1, 2):
-                    inside = len(found) >= nth
-                    first = position if inside else 0
-                    place = found[nth - 1].start() + first if inside else 0
-                    yield Sample(
-                        call("regexp_strpos", I64, *two, (I64, position), (I64, nth)), place
-                    )
-                    match = found[nth - 1][group] if inside else ""
-                    numbers = ((I64, position), (I64, nth), (I64, group))
-                    yield Sample(call("regexp_match_substring", STRING, *two, *numbers), match)
-                for nth in (0, 1, 2):
-                    new = "<\\1>" if groups else "<\\0>"
-                    replaced = model_replace(pattern, text, new.replace("\\0", "\\g<0>"), nth)
-                    at = ((I64, position), (I64, nth))
-                    yield Sample(
-                        call("regexp_replace", STRING, *two, (STRING, new), *at),
-                        subject[: position - 1] + replaced,
-                    )
-    three = ((STRING, "aXbX"), (STRING, "X"), (STRING, "-"))
-    yield Sample(call("regexp_replace", STRING, *three), "a-b-")
-    yield Sample(call("regexp_replace_first", STRING, *three), "a-bX")
-    yield Sample(
-        call("regexp_replace", STRING, (STRING, "a"), (STRING, "a"), (STRING, "\\$1\\\\")), "$1\\"
-    )
-    yield Sample(call("regexp_replace", STRING, *three, (I64, 0), (I64, 0)), FAILS)
-    yield Sample(call("regexp_replace", STRING, *three, (I64, 9), (I64, 1)), "aXbX")
-    for place in range(5):
-        given: list[tuple[Type, Any]] = [
-            (STRING, "aXbX"),
-            (STRING, "X"),
-            (STRING, "-"),
-            (I64, 1),
-            (I64, 1),
-        ]
-        given[place] = (given[place][0], None)
-        yield Sample(call("regexp_replace", STRING, *given), None)
-    lines = ((STRING, "Éé\nx"), (STRING, "É.$"))
-    for option, count in (
-        ("CASE_INSENSITIVE", 1),
-        ("CASE_INSENSITIVE_ASCII", 1),
-        ("CASE_SENSITIVE", 1),
-    ):
-        made = call(
-            "regexp_count_substring", I64, *lines,
-            case_sensitivity=option, multiline="MULTILINE_ENABLED",
-        )  # fmt: skip
-        yield Sample(made, count)
-    for option, count in (("CASE_INSENSITIVE", 2), ("CASE_INSENSITIVE_ASCII", 1)):
-        yield Sample(
-            call(
-                "regexp_count_substring",
-                I64,
-                (STRING, "éÉ"),
-                (STRING, "É"),
-                case_sensitivity=option,
-            ),
-            count,
-        )
-        # Letters of Unicode are letters all the same.
-        yield Sample(
-            call(
-                "regexp_count_substring",
-                I64,
-                (STRING, "éA"),
-                (STRING, "\\wa"),
-                case_sensitivity=option,
-            ),
-            1,
-        )
+    for subject, pattern, position in product(SUBJECTS, PATTERNS, (1, 2)):
+        yield from matches(subject, pattern, position)
+        yield from replacements(subject, pattern, position)
+    for name, given, wanted in REPLACED:
+        yield sample(name, STRING, given, wanted)
+    types = (STRING, STRING, STRING, I64, I64)
+    for place in range(len(types)):
+        values = [None if i == place else v for i, v in enumerate(("aXbX", "X", "-", 1, 1))]
+        yield Sample(call("regexp_replace", STRING, *zip(types, values, strict=True)), None)
+    for two, option, more, count in COUNTED:
+        yield sample("regexp_count_substring", I64, two, count, case_sensitivity=option, **more)
+
+
+def matches(subject: str, pattern: str, position: int) -> Iterator[Sample]:
+    """Functions that find the matches from a position on."""
+    found = model_matches(pattern, subject[position - 1 :])
+    group, two = min(1, re.compile(pattern).groups), (subject, pattern)
+    every = [f[group] for f in found]
+    yield sample("regexp_match_substring_all", TEXTS, (*two, position, group), every)
+    yield sample("regexp_count_substring", I64, (*two, position), len(found))
+    for nth in (1, 2):
+        match = found[nth - 1] if len(found) >= nth else None
+        place = 0 if match is None else match.start() + position
+        yield sample("regexp_strpos", I64, (*two, position, nth), place)
+        text = "" if match is None else match[group]
+        yield sample("regexp_match_substring", STRING, (*two, position, nth, group), text)
+
+
+def replacements(subject: str, pattern: str, position: int) -> Iterator[Sample]:
+    """Every match replaced from a position on, or one of them."""
+    new = "<\\1>" if re.compile(pattern).groups else "<\\0>"
+    before, text = subject[: position - 1], subject[position - 1 :]
+    for nth in (0, 1, 2):
+        replaced = model_replace(pattern, text, new.replace("\\0", "\\g<0>"), nth)
+        given = (subject, pattern, new, position, nth)
+        yield sample("regexp_replace", STRING, given, before + replaced)
