@@ -49,6 +49,7 @@ def check_types(function: Function) -> Function:
 
     @wraps(function)
     def check_and_call(*args: Any, **kwargs: Any) -> Any:
+        """Check the arguments, then call the function."""
         try:
             values = signature.bind(*args, **kwargs).arguments
         except TypeError:

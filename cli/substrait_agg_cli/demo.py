@@ -162,6 +162,7 @@ def await_version(processes: Processes, version: int, kill_after: int | None = N
     waiting = list(processes)
 
     def have_all_committed() -> bool:
+        """Return whether no run is still behind; kill the one that is to be killed."""
         for run, process in processes:
             ended = process.poll() is not None
             newest = run.newest

@@ -54,6 +54,7 @@ def main(seconds: int, scale: int, clients: int, rate: int) -> None:
     title(f"PostgreSQL with the tables of pgbench at scale {scale}")
 
     def show(folder: Path) -> bool:
+        """Start a server and show the demo on it."""
         with serve(Server(), scale) as server:
             return LiveDemo(folder, server).show(seconds, clients, rate)
 
@@ -127,6 +128,7 @@ class LiveDemo:
         """
 
         def is_reached() -> bool:
+            """Return whether the condition holds, while the process lives."""
             if reached():
                 return True
             self._check_alive(process)

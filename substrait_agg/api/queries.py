@@ -220,6 +220,7 @@ def _session(
 
     @cache
     def session() -> SparkSession:
+        """Start the session at the first call; later calls return the same one."""
         require("pyspark", "pandas")
         from substrait_agg.spark.session.session import get_session, require_classic
 

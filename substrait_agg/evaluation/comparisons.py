@@ -72,6 +72,7 @@ def _between(args: KernelArguments) -> pa.Array:
 
 def _truth(expected: bool | None, negated: bool) -> Kernel:
     def compute(args: KernelArguments) -> pa.Array:
+        """Return whether each value is true, false or null, as asked."""
         value = args[0] if expected else pc.invert(args[0])
         matches = pc.is_null(args[0]) if expected is None else pc.fill_null(value, False)
         return pc.invert(matches) if negated else matches
@@ -83,10 +84,12 @@ def _extreme(compare: Compare, *, skip_nulls: bool) -> Kernel:
     """Return a kernel of the least or greatest value; of equal values the first."""
 
     def better(x: pa.Array, y: pa.Array) -> pa.Array:
+        """Return the second value where it is more extreme or the first one is null."""
         wins = pc.fill_null(compare(in_order(y), in_order(x)), False)
         return pc.if_else(pc.or_(wins, pc.is_null(x)), y, x)
 
     def compute(args: KernelArguments) -> pa.Array:
+        """Return the extreme of the arguments of each row; null where one is, unless nulls are skipped."""
         extreme = reduce(better, args.columns)
         if skip_nulls:
             return extreme

@@ -132,6 +132,7 @@ def _bool_to_number(column: pa.Array, conversion: Conversion) -> pa.Array:
 
 def _number_to_bool(column: pa.Array, _conversion: Conversion) -> pa.Array:
     def differs(values: Numbers) -> Numbers:
+        """Return which numbers are not zero."""
         nonzero: Numbers = values != 0
         return nonzero
 

@@ -190,6 +190,7 @@ def _call(expr: Call) -> Evaluator:
     parts = [_compile(a) for a in expr.arguments]
 
     def compute(rows: Rows) -> pa.Array:
+        """Compute the arguments, then the function; an error names the function."""
         columns = tuple(part.compute(rows) for part in parts)
         arguments = KernelArguments(expr, columns, rows.count)
         return _guard(expr.function, lambda: kernel.compute(arguments))

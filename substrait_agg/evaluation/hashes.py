@@ -259,6 +259,7 @@ def _longest_first(
     """
 
     def hash_texts(texts: _Texts, seeds: Any) -> Any:
+        """Return the hashes in the order of the texts."""
         order = np.argsort(-texts.lengths, kind="stable")
         result = np.empty_like(seeds)
         result[order] = hash_(texts.take(order), seeds[order])

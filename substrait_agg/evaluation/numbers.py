@@ -45,6 +45,7 @@ def _one_type(*kinds: str) -> Takes:
     """Return a test that arguments and result have the same type, of one of these kinds."""
 
     def takes(call: Call) -> bool:
+        """Return whether the kernel computes a call."""
         types = {arrow_type(t) for t in (call.type, *(a.type for a in call.arguments))}
         return all_of(*kinds)(call) and len(types) == 1
 
@@ -91,6 +92,7 @@ def _modulus_integers(args: KernelArguments) -> pa.Array:
 
 def _divide_floats(args: KernelArguments) -> pa.Array:
     def quotient(x: Numbers, y: Numbers) -> Numbers:
+        """Divide in 64 bits, then round to the type."""
         result: Numbers = x.astype(np.float64) / y.astype(np.float64)
         return result.astype(x.dtype)
 
@@ -129,6 +131,7 @@ def _to_fitting(operate: Callable[[pa.Array], pa.Array]) -> Kernel:
 
 def _whole_floats(round_: Callable[[Numbers], Numbers]) -> Kernel:
     def compute(x: Numbers) -> Numbers:
+        """Round to a whole number; greater floats are whole already."""
         # Spark's result is an integer, which has no negative zero.
         return np.where(np.abs(x) < _ALL_WHOLE_FROM, round_(x) + x.dtype.type(0), x)
 
@@ -193,6 +196,7 @@ def _takes_root(call: Call) -> bool:
 
 def _root(args: KernelArguments) -> pa.Array:
     def root(x: Numbers) -> Numbers:
+        """Take the root in 64 bits, then round to the type."""
         result: Numbers = np.sqrt(x.astype(np.float64))
         return result.astype(args.result.to_pandas_dtype())
 

@@ -173,6 +173,7 @@ def _can_replace(call: Call) -> bool:
 
 def _count(measure: Callable[[pa.Array], pa.Array], factor: int = 1) -> tuple[Kernel, ...]:
     def compute(args: KernelArguments) -> pa.Array:
+        """Return the count as an integer of the type of the result."""
         counts = pc.cast(measure(args[0]), pa.int64())
         return pc.cast(pc.multiply_checked(counts, pa.scalar(factor, pa.int64())), args.result)
 

@@ -73,6 +73,7 @@ class _Drawing:
     longest: int
 
     def node(self, name: str, lines: Iterable[str], kind: str, shape: str = "box") -> str:
+        """Return the line of a node with a label in a shape."""
         left, right = SHAPES[shape]
         return f"  {name}{left}{self.label(lines)}{right}:::{kind}"
 

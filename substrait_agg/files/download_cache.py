@@ -167,6 +167,7 @@ def new_work_folder() -> tuple[Path, Callable[[], None]]:
     folder.mkdir(mode=_PRIVATE)
 
     def delete() -> None:
+        """Delete the folder, then release its lock."""
         shutil.rmtree(folder, ignore_errors=True)
         (place / f"{name}.lock").unlink(missing_ok=True)
         if handle is not None:

@@ -139,6 +139,7 @@ class _Line:
     slope: float
 
     def at(self, size: int) -> float:
+        """Return the time of `size` bytes."""
         return self.fixed + self.slope * size
 
 

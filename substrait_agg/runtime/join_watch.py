@@ -78,6 +78,7 @@ class JoinWatch:
         report, ended, failures = self._report, Event(), list[Exception]()
 
         def tell() -> None:
+            """Report at intervals until the block ends."""
             try:
                 while not ended.wait(self._seconds):
                     if self.progress is not None:

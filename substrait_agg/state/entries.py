@@ -171,6 +171,7 @@ class Entries:
         """Return the entries in rows of a run, without copying contiguous columns."""
 
         def column(name: str) -> pa.Array:
+            """Return a column in one piece."""
             values = table.column(name)
             return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 

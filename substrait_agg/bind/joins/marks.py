@@ -214,6 +214,7 @@ class _Marked:
         marks = len(source.types) - self.width
 
         def behind_marks(column: Column) -> Column:
+            """Move a column of the right side behind the marks."""
             by = 0 if column.ordinal < self.width else marks
             return Column(column.type, column.ordinal + by)
 

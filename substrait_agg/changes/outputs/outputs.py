@@ -168,6 +168,7 @@ def _table(parse: Callable[[str], TableTarget], package: str, module: str, sink:
     """Return the row of a sink whose module imports an optional package."""
 
     def open_(spec: OutputSpec, _place: SinkContext) -> VersionedSink:
+        """Import the module of the sink and open the table."""
         require(package)
         opened: VersionedSink = getattr(import_module(f"{__package__}.{module}"), sink)(spec.table)
         return opened

@@ -62,6 +62,7 @@ class _CountsAndSums:
 
     @property
     def sample(self) -> bool:
+        """Return whether the measure is that of a sample, not of a population."""
         return self.measure.option("DISTRIBUTION", "SAMPLE") == "SAMPLE"
 
 

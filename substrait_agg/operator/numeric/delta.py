@@ -241,6 +241,7 @@ def consolidate_floats(
     starts = np.flatnonzero(np.diff(owners[order], prepend=-1))
 
     def sums(digits: exact.Digits) -> exact.Digits:
+        """Add up the digits of each owner."""
         total = exact.zeros(len(digits), count)
         total[:, owners[order[starts]]] = np.add.reduceat(digits[:, order], starts, axis=1)
         return total

@@ -258,6 +258,7 @@ def _removed_keys(node: MessageNode, context: DecodeContext) -> tuple[Comparison
 
 def _same_keys(keys: tuple[ComparisonKey, ...], old: tuple[ComparisonKey, ...]) -> bool:
     def steps(key: ComparisonKey) -> tuple[object, ...]:
+        """Return what identifies the columns that a key compares."""
         sides = (getattr(side, "steps", None) for side in (key.left, key.right))
         return (*sides, key.comparison)
 

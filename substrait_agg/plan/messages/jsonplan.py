@@ -287,6 +287,7 @@ class _Reader:
         self.budget = MAX_VALUES
 
     def read(self) -> Any:
+        """Read the document and return its value."""
         self._skip()
         root = self._begin()
         while self.open:

@@ -200,6 +200,7 @@ def _worst(reports: Sequence[PlanProblems], number: int) -> list[int]:
         return list(range(len(reports)))
 
     def badness(at: int) -> tuple[int, int]:
+        """Return what sorts the worst report first, and equal ones by index."""
         levels = [LEVELS.index(problem.level) for problem in reports[at].problems]
         return (min(levels, default=len(LEVELS)), at)
 

@@ -213,6 +213,7 @@ class _Walk:
         self.open: list[_Open] = []
 
     def run(self, root: PathTrie) -> None:
+        """Walk through the whole text, and record the places of `root`."""
         if self._next() != "{":
             raise _Broken
         self.open.append(_Open(self.at, root, schema().messages["Plan"]))

@@ -32,6 +32,7 @@ class _Words:
         self.parts: list[str] = []
 
     def add(self, text: str) -> None:
+        """Append a text; the first one that does not fit ends the summary."""
         self.parts.append(text)
         self.room -= len(text)
         if self.room < 0:

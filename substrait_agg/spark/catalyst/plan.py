@@ -88,6 +88,7 @@ def _plan(spark: SparkSession, analyzed: Any, names: Sequence[str]) -> PlannedTr
     tree = tree_of(helper.json(helper.normalized(analyzed, rules)))
 
     def print_text(number: int, leaves: Sequence[int]) -> str | None:
+        """Return the SQL text of an expression over the columns `leaves`; None if it has none."""
         listed = ListConverter().convert(list(leaves), client)
         text: str | None = helper.text(spark._jsparkSession, number, listed)
         return text

@@ -115,6 +115,7 @@ def _differs_in_parquet(type_: Type) -> bool:
 
 def _reader(schema: pa.Schema) -> BatchFunction:
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the files whose paths arrive."""
         for batch in batches:
             for path in batch.column("path").to_pylist():
                 yield from _pieces(path, schema)

@@ -43,6 +43,7 @@ def consolidate(
         return None
 
     def add_up(partition: int, batches: Iterator[pa.RecordBatch]) -> str:
+        """Consolidate the rows of a partition."""
         streams = (bytes(s.as_buffer()) for batch in batches for s in batch.column("rows"))
         return to_line(consolidate_partition(work, partition, partitions, streams))
 

@@ -230,6 +230,7 @@ def _on_driver(
     task = job.whole_task(raw=False)
 
     def run(selected: BatchStrategy) -> list[TaskResult] | None:
+        """Collect the partial sums and run the task here."""
         delta = _delta(job, frame, 1, replace(selected, repartition=False), cache)
         sums = driver.collect(delta)
         return None if sums is None else [run_here(task, sums)]
@@ -316,6 +317,7 @@ def _on_spark(
     """
 
     def work(partition: int, batches: Iterator[pa.RecordBatch]) -> str:
+        """Run the task of a partition; return its result as a line."""
         # Workers import what this function refers to, so it uses nothing of this module.
         return to_line(run_task(task_of(tasks, partition), batches if rows else ()))
 

@@ -86,6 +86,7 @@ def _put(conf: RuntimeConfig, settings: Mapping[str, str | None]) -> None:
 
 def _worker(work: Callable[[int, Iterator[pa.RecordBatch]], str]) -> BatchFunction:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Do the work of this partition; return its answer as a row."""
         keep_memory()
         _exempt_modules()
         context = TaskContext.get()

@@ -44,6 +44,7 @@ def _halves(x: Column) -> Column:
     size = F.when(minus, F.lit("-1").cast(_WHOLE) - x).otherwise(x).cast(_WHOLE)
 
     def split(values: Column) -> Column:
+        """Return the sign and the halves of the magnitude."""
         low = (values["size"] % _number(2**64)).cast(_HALF)
         high = ((values["size"] - low) / _number(2**64)).cast("bigint")
         return F.struct(values["minus"], high.alias("high"), low.alias("low"))
@@ -85,6 +86,7 @@ def _bitwise(args: Arguments, *, operate: Operation) -> Column:
     left, right = (_halves(c.cast(_WHOLE)) for c in args.columns)
 
     def both(values: Column) -> Column:
+        """Apply the operation to both halves."""
         x, y = values["x"], values["y"]
         return _join(operate(x["high"], y["high"]), operate(x["low"], y["low"]))
 

@@ -43,6 +43,7 @@ def _extreme(name: str, *, skip_nulls: bool) -> Builder:
     pick = {"least": F.least, "greatest": F.greatest}[name]
 
     def build(args: Arguments) -> Column:
+        """Return the extreme of the arguments; null where one is, unless nulls are skipped."""
         if len(args) == 1:
             return args[0]
         extreme = pick(*args.columns)

@@ -93,6 +93,7 @@ def _round(number: Column, drop: Column, mode: str) -> Column:
     """Round a decimal(38,0) to a multiple of 10^`drop`."""
 
     def body(values: Column) -> Column:
+        """Round one number; without digits to drop it stays as it is."""
         rounded = F.when(values["drop"] < _POWERS, _multiple(values, mode=mode)).otherwise(
             _beyond(values, mode=mode)
         )

@@ -243,6 +243,7 @@ class Run:
         size, lost = input_size(of_batch, chain(*files.values()))
 
         def rows(operators: Collection[int]) -> RowsByOperator[DataFrame]:
+            """Read the files again, as the operators receive them."""
             sized = {table: with_sizes(each) for table, each in files.items()}
             return self._inputs.rows_of_files(sized, operators)
 

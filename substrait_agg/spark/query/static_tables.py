@@ -205,6 +205,7 @@ def _retractions(spark: SparkSession, stored: StoredRows, present: DataFrame) ->
 
 def _reader(stored: StoredRows, partitions: int, schema: pa.Schema) -> BatchFunction:
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that retract the stored ones, by partition of their hashes."""
         for batch in batches:
             for partition in batch.column(0).to_pylist():
                 for rows in stored.retract(*partition_range(partition, partitions)):

@@ -386,6 +386,7 @@ def _ended_if_interrupted() -> Iterator[None]:
     processes: list[subprocess.Popen[bytes]] = []
 
     def start_recorded(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        """Start a process and record it."""
         processes.append(subprocess.Popen(*arguments, **options))
         return processes[-1]
 

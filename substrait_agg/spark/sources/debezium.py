@@ -387,6 +387,7 @@ def _magnitude(digits: Column) -> Column:
     base = F.lit(str(10**_LOWER_DIGITS)).cast(_WHOLE)
 
     def add(sum_: Column, word: Column) -> Column:
+        """Multiply the digits so far by 2^32, and add a word."""
         lower = (sum_["lower"] * F.lit(1 << 32) + word).cast(_WHOLE)
         carry = F.call_function("div", lower, base)
         upper = (sum_["upper"] * F.lit(1 << 32) + carry).cast(_WHOLE)
@@ -402,12 +403,14 @@ def _date(_name: str, _type: Type, _spec: SourceSpec, _table: str) -> FieldReade
     """Read a date: an integer is days since 1970-01-01, anything else is ISO text."""
 
     def convert(column: Column) -> Column:
+        """Return the date."""
         days = F.date_add(F.lit("1970-01-01").cast("date"), column.try_cast("int"))
         return F.when(column.rlike(WHOLE_NUMBER), days).otherwise(
             _unless_number(column).cast("date")
         )
 
     def is_broken(column: Column) -> Column:
+        """Return whether a text or number is no date."""
         number = column.rlike(WHOLE_NUMBER)
         days = column.try_cast("int").isNull()
         return F.when(number, days).otherwise(column.try_cast("date").isNull())
@@ -453,6 +456,7 @@ def _instant(name: str, type_: Type, spec: SourceSpec, table: str) -> FieldReade
         return instant.cast(target)
 
     def is_broken(column: Column) -> Column:
+        """Return whether a value is no time."""
         if unit == "text":
             return column.try_cast(target).isNull()
         return _no_ticks(column, unit, day=type_.kind == "precision_time")

@@ -232,6 +232,7 @@ def check_types(
     read_as = {field.name.lower(): field.dataType for field in schema.fields}
 
     def columns(uri: str) -> pa.Schema:
+        """Return the columns of a file; none if it cannot be read."""
         with suppress(*UNREADABLE, *SPARK_ERRORS):
             place = _local_path(uri) if is_local(uri) else _footer(session(), uri)
             with _open(place) as file:

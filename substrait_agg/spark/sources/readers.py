@@ -124,6 +124,7 @@ def _read_files(
     reader = _reader(spark, spec).format(spec.format).options(**options)
 
     def of_files(session: SparkSession, uris: Sequence[str]) -> DataFrame:
+        """Return the rows of files of a batch."""
         batch = session.read.format(spec.format).options(**options)
         paths = [escape(unquote(uri)) for uri in uris]
         return load_texts(lambda read: batch.schema(read).load(paths), spec, schema)

@@ -103,6 +103,7 @@ def text_check(spec: SourceSpec, schema: st.StructType, table: str) -> TextCheck
         unclosed = None if whole or marks is None else marks.unclosed_pattern()
 
         def csv(place: _Place, content: bytes) -> None:
+            """Check the bytes of a CSV file."""
             _check_utf8(place, _with_newlines(content))
             if marks is not None and unclosed is None:
                 _check_breaks(place, content, marks)
@@ -114,6 +115,7 @@ def text_check(spec: SourceSpec, schema: st.StructType, table: str) -> TextCheck
         keys = _keys(schema)
 
         def json_(place: _Place, content: bytes) -> None:
+            """Check the bytes of a JSON file."""
             _check_values(place, content, whole=whole)
             if keys is not None:
                 _check_keys(place, content, _in_file(schema, unquote(place.uri)), keys, whole=whole)

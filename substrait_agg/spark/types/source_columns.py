@@ -234,6 +234,7 @@ def _any_misfit(elements: Column, actual: st.DataType, type_: Type) -> tuple[Col
         return None
 
     def is_broken(element: Column) -> Column:
+        """Return whether an element of a list does not fit its type."""
         test = misfit(element, actual, type_)
         return F.lit(False) if test is None else F.coalesce(test[0], F.lit(False))
 

@@ -79,6 +79,7 @@ class _Verification:
         self._checked: Counter[str] = Counter(versions=0, files=0, rows=0, bytes=0, changes=0)
 
     def verdict(self) -> Verdict:
+        """Check all files and versions; return what was found."""
         findings = self._found
         document = self._document()
         retention = RetentionState()

@@ -74,6 +74,7 @@ def _float_comparison(scope: Scope, tree: SparkTree, name: str, left: Typed, rig
         return scope.call("boolean", function, values, type_)
 
     def is_nan(value: Typed) -> Typed:
+        """Return the call that tests a float."""
         type_ = SparkType("boolean", value.type.nullable)
         return scope.call("comparison", "is_nan", (value,), type_)
 
