@@ -17,7 +17,7 @@ def sample(
 ) -> Sample:
     """A call with texts and numbers."""
     arguments = [(I64 if isinstance(value, int) else STRING, value) for value in given]
-    return Sample(call(name, type_, *arguments, **options), wanted)
+    return Sample(call(name, type_, *arguments, enums=(), **options), wanted)
 
 
 def texts() -> Iterator[Sample]:
