@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from substrait_agg.api.checking import check_with_sources
 from substrait_agg.api.checkpoints import open_state
 from substrait_agg.arguments import check_types
 from substrait_agg.errors import PlanRefused, UsageError, checked_choice
 from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
+from substrait_agg.optional_packages import require
 from substrait_agg.problem_kinds import Mode
 from substrait_agg.problems import Problem
-from substrait_agg.report.checked_plan import Plan, PlanSource, as_plan
+from substrait_agg.report.checked_plan import Checked, Plan, PlanSource, as_plan
 from substrait_agg.report.report import Report
 
 if TYPE_CHECKING:
@@ -67,9 +68,7 @@ def _plan(source: PlanSource) -> Plan:
 
         return from_dataframe(source)
     if type(source).__module__.partition(".")[0] in ("ibis", "datafusion"):
-        from substrait_agg.api.library_plans import plan_of
-
-        return plan_of(source)
+        return _plan_of(source)
     return as_plan(source)
 
 
@@ -145,7 +144,7 @@ def checked_problems(
         sources: sources by the names of their tables, for the types of columns.
     """
     checked = [
-        check_with_sources(view, mode, static, sources) for view in plan.views(mode).values()
+        _check_with_sources(view, mode, static, sources) for view in plan.views(mode).values()
     ]
     if len(checked) == 1:
         return checked[0].problems
@@ -246,7 +245,7 @@ def explain(
 def _bind(
     plan: Plan, mode: Mode, static: frozenset[str], specs: Mapping[str, SourceSpec]
 ) -> BoundPlan:
-    checked = check_with_sources(plan, mode, static, specs)
+    checked = _check_with_sources(plan, mode, static, specs)
     if checked.bound is None:
         raise PlanRefused(checked.problems)
     return checked.bound
@@ -341,3 +340,106 @@ def combined_views(
     from substrait_agg.bind.plan.views import bound_views, one_view
 
     return one_view(plans[""]) if [*plans] == [""] else bound_views(plans, temporary, sources)
+
+
+def _check_with_sources(
+    plan: Plan, mode: Mode, static: frozenset[str], sources: Mapping[str, Any]
+) -> Checked:
+    """Check a plan. In lenient mode, take missing column types from the sources.
+
+    Args:
+        plan: the plan.
+        mode: ``lenient`` or ``strict``.
+        static: names of the static tables, in lower case.
+        sources: sources by the names of their tables. Those of other tables are ignored, and tables
+            without a source keep their problem.
+
+    Raises:
+        InputRefused: a source has no types or cannot be opened.
+    """
+    checked = plan.check(mode, static)
+    untyped = any(problem.code == "SCHEMA_TYPES_MISSING" for problem in checked.problems)
+    if not (untyped and sources and mode == "lenient") or checked.decoded is None:
+        return checked
+    from substrait_agg.optional_packages import require
+
+    require("pyspark", "pandas")
+    from substrait_agg.bind import untyped_tables
+    from substrait_agg.bind.plan.table_sources import has_source
+    from substrait_agg.bind.readings import reads_of
+    from substrait_agg.spark.inputs.plan_files import with_plan_files
+    from substrait_agg.spark.session.session import get_session
+    from substrait_agg.spark.sources.source_types import source_schemas
+
+    named = with_plan_files(sources, reads_of(checked.decoded))
+    tables = [table for table in untyped_tables(checked.decoded) if has_source(table[0], named)]
+    session = partial(get_session, None, None, None, None)
+    return plan.check_with(source_schemas(tables, named, session, footers=True), static)
+
+
+def _plan_of(source: Any) -> Plan:
+    """Return the plan of any accepted object, without decoding it.
+
+    Args:
+        source: as in `as_plan`; or an ibis expression, or a DataFrame or logical plan of
+            DataFusion.
+
+    Raises:
+        UsageError: PLAN_SOURCE for an expression over a connected backend, IBIS_MISSING,
+            DATAFUSION_MISSING; otherwise as `as_plan`.
+        SqlRefused: the SQL text of an ibis expression cannot be planned.
+    """
+    package = type(source).__module__.partition(".")[0]
+    if package == "ibis":
+        return _plan_of_ibis(source)
+    if package == "datafusion":
+        return _plan_of_datafusion(source)
+    return as_plan(source)
+
+
+def _plan_of_ibis(expression: Any) -> Plan:
+    """Plan the SQL text that ibis writes for an expression."""
+    require("ibis", "pyspark", "pandas")
+    import ibis
+    import ibis.expr.operations as ops
+
+    if not isinstance(expression, ibis.Expr):
+        message = f"a plan cannot be of type {type(expression).__name__}"
+        raise UsageError("PLAN_SOURCE", message, help="give an ibis expression")
+    table = expression.as_table()
+    schemas = {}
+    for source in table.op().find(ops.PhysicalTable):
+        if not isinstance(source, ops.UnboundTable):
+            raise UsageError(
+                "PLAN_SOURCE",
+                f"the expression reads {getattr(source, 'name', 'a table')} of a connected backend or in memory",
+                help="use ibis.table(schema, name=...): the rows come from the sources of the run",
+            )
+        parts = (source.namespace.catalog, source.namespace.database, source.name)
+        schemas[".".join(part for part in parts if part)] = source.schema.to_pyarrow()
+    from substrait_agg.api.queries import sql
+
+    _ = ibis.pyspark  # loads the options that the text depends on
+    return sql(str(ibis.to_sql(table, dialect="pyspark")), schemas)
+
+
+def _plan_of_datafusion(source: Any) -> Plan:
+    """Serialize a DataFrame or a logical plan. A DataFrame is optimized first."""
+    require("datafusion")
+    from datafusion import DataFrame, SessionContext
+    from datafusion.plan import LogicalPlan
+    from datafusion.substrait import Producer
+
+    plan = source.optimized_logical_plan() if isinstance(source, DataFrame) else source
+    if not isinstance(plan, LogicalPlan):
+        message = f"a plan cannot be of type {type(source).__name__}"
+        raise UsageError("PLAN_SOURCE", message, help="give a DataFrame or a LogicalPlan")
+    try:
+        content = Producer.to_substrait_plan(plan, SessionContext()).encode()
+    except Exception as error:
+        raise UsageError(
+            "PLAN_SOURCE",
+            f"DataFusion cannot write the plan as Substrait: {str(error).splitlines()[0]}",
+            help="give the DataFrame, whose plan is optimized first, or its SQL text",
+        ) from error
+    return Plan("", content)

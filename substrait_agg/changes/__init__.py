@@ -7,7 +7,7 @@ and `output_worker` bring each output up to date with the committed versions.
 
 from __future__ import annotations
 
-from substrait_agg.changes.delivery.delivery import Delivery
+from substrait_agg.changes.delivery.output_worker import Delivery
 from substrait_agg.changes.formats.encode import change_lines, csv_lines, row_lines, table_lines
 from substrait_agg.changes.formats.event_lines import debezium_lines, spark_cdc_lines
 from substrait_agg.changes.outputs.outputs import (

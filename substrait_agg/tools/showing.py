@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,12 @@ import pyarrow.compute as pc
 from substrait_agg.changes.formats.encode import unique_names
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.errors import UsageError
-from substrait_agg.explanation.tree import OperatorColumns
-from substrait_agg.functions.numbers.stored_digits import digits_at
+from substrait_agg.explanation.tree import NumberColumns, OperatorColumns
+from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, DIGIT_BITS
+from substrait_agg.functions.numbers.exact import Digits
+from substrait_agg.functions.numbers.stored_digits import digits_at, unpack_digits
 from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING
+from substrait_agg.operator.numeric.delta import split_registers, unpack_floats
 from substrait_agg.state.arrangement import Arrangement, ArrangementLayout
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.keys.rows import Mask, equal
@@ -29,7 +33,6 @@ from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import open_run
 from substrait_agg.state.storage import Storage
 from substrait_agg.state.tree import KeyedTree, dead_rows, key_columns, tree_of
-from substrait_agg.tools import numbers
 from substrait_agg.tools.checks.trees import (
     component_columns,
     component_names,
@@ -41,6 +44,15 @@ from substrait_agg.tools.checks.trees import (
 )
 
 MICROSECONDS = pa.timestamp("us", "UTC")
+
+
+_MOST_PLACES = 60
+"""Greatest number of decimal places of an exact binary fraction.
+
+Longer ones are rounded and marked by ``~``.
+"""
+
+_SPECIALS = ("NaN", "Infinity", "-Infinity")
 
 
 class Showing:
@@ -135,9 +147,9 @@ class Showing:
     def _groups(self, rows: pa.Table) -> list[tuple[str, Any]]:
         columns = self._keys(rows)
         if digits_at(rows.schema) is not None:
-            columns.append(("weight", pa.array(numbers.weights(rows), pa.int64())))
+            columns.append(("weight", pa.array(weights(rows), pa.int64())))
             shapes = numbers_of(self._shape)
-            for shape, texts in zip(shapes, numbers.numbers(rows, shapes), strict=True):
+            for shape, texts in zip(shapes, _exact_numbers(rows, shapes), strict=True):
                 columns.append((shape.what, pa.array(texts, pa.string())))
         for column, name in (("there", "there"), ("shown", "shown")):
             columns += [(name, rows.column(column))] if column in rows.column_names else []
@@ -369,3 +381,66 @@ _CONVERT: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]], ...]
 def _invalid(message: str, help: str = "") -> UsageError:
     usual = """write {"column": value, ...}, with values as the json outputs write them; state show without --key shows some keys"""
     return UsageError("KEY_INVALID", message, help=help or usual, path="--key")
+
+
+def weights(rows: pa.Table) -> list[int]:
+    """Return the total weight of each group, from rows of a group tree with digits."""
+    return _integers(unpack_digits(rows, COUNT_DIGITS))
+
+
+def _exact_numbers(rows: pa.Table, shapes: tuple[NumberColumns, ...]) -> list[list[str]]:
+    """Return per accumulator its exact value in every group."""
+    fixed = unpack_digits(rows, COUNT_DIGITS + sum(shape.digits for shape in shapes))
+    start, columns = COUNT_DIGITS, []
+    for ordinal, shape in enumerate(shapes):
+        if shape.digits:
+            whole = _integers(fixed[start : start + shape.digits])
+            columns.append([_scale(value, shape.scale) for value in whole])
+            start += shape.digits
+        else:
+            columns.append(_floats(rows, ordinal))
+    return columns
+
+
+def _integers(digits: Digits) -> list[int]:
+    return [_join_digits(column) for column in digits.T.tolist()]
+
+
+def _join_digits(digits: list[int]) -> int:
+    return sum(digit << DIGIT_BITS * place for place, digit in enumerate(digits))
+
+
+def _scale(value: int, scale: int) -> str:
+    if not scale:
+        return str(value)
+    text = str(abs(value)).rjust(scale + 1, "0")
+    return f"{'-' if value < 0 else ''}{text[:-scale]}.{text[-scale:]}"
+
+
+def _floats(rows: pa.Table, ordinal: int) -> list[str]:
+    if not rows.num_rows:
+        return []
+    positions, lists = (rows.column(f"{c}{ordinal}").combine_chunks() for c in "pf")
+    finite, specials = split_registers(unpack_floats(positions, lists))
+    wholes = _integers(finite.digits)
+    unit = Fraction(2) ** (DIGIT_BITS * finite.base)
+    texts = []
+    for row, whole in enumerate(wholes):
+        counted = [name for name, n in zip(_SPECIALS, specials, strict=True) if n[row]]
+        texts.append(" and ".join([*counted, _binary(whole * unit)][: len(counted) or 1]))
+    return texts
+
+
+def _binary(value: Fraction) -> str:
+    """Format a binary fraction in decimal: exact if it has at most `_MOST_PLACES` places."""
+    places = value.denominator.bit_length() - 1
+    if places <= _MOST_PLACES:
+        return _trim(_scale(value.numerator * 5**places, places))
+    try:
+        return f"~{float(value)!r}"
+    except OverflowError:
+        return f"~2^{(abs(value.numerator) // value.denominator).bit_length() - 1}"
+
+
+def _trim(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as hs
 
-from substrait_agg.spark.admission.controller import (
+from substrait_agg.spark.admission.read_limits import (
     AIM,
     STEP,
     BatchLimits,

@@ -17,8 +17,8 @@ from substrait_agg.commit.tasks.change_writer import ChangeWriter, write_changes
 from substrait_agg.plan.types import Type
 from substrait_agg.runtime.left_out import Lateness
 from substrait_agg.spark.inputs.arrow_inputs import read_changes
-from substrait_agg.spark.query import operator_changes
-from substrait_agg.spark.query.operator_changes import OperatorChanges
+from substrait_agg.spark.query import spark_executor
+from substrait_agg.spark.query.spark_executor import OperatorChanges
 
 COLUMNS = (("amount", "c0"), ("name", "c1"))
 BELOW: Any = SimpleNamespace(types=(Type("i64"), Type("string")), time=None)
@@ -73,7 +73,7 @@ def test_kept_changes_are_written_once_if_spark_reads_them(
         read.append(read_changes(BELOW, arguments[4], {}))
         return SimpleNamespace(table="", prepared=None)
 
-    monkeypatch.setattr(operator_changes, "operator_changes", by_spark)
+    monkeypatch.setattr(spark_executor, "operator_changes", by_spark)
     for _ in range(2):
         part = OperatorChanges(none, BELOW, none, none, [path], Lateness(), in_memory)  # type: ignore[arg-type]
         assert part.prepared is None

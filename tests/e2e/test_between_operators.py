@@ -197,8 +197,7 @@ def versions(
     Returns:
         The rows of every version, and per job over changes whether Spark read them.
     """
-    from substrait_agg.spark.query.operator_changes import OperatorChanges
-    from substrait_agg.spark.query.spark_executor import SparkExecutor
+    from substrait_agg.spark.query.spark_executor import OperatorChanges, SparkExecutor
     from tests.executors import executors
 
     read_by_spark: list[bool] = []

@@ -343,7 +343,9 @@ def test_a_stream_waits_for_the_first_version(tmp_path: Path) -> None:
 
 
 JAVA = "import subprocess, sys; subprocess.run([sys.argv[1], '-c', sys.argv[2], *sys.argv[1:]], check=True)"
-WORKER = "from substrait_agg.spark.data_source.working_folder import program_folder; print(program_folder())"
+WORKER = (
+    "from substrait_agg.spark.data_source.source import program_folder; print(program_folder())"
+)
 
 
 def test_a_relative_path_is_in_the_folder_of_the_program_that_started_java(tmp_path: Path) -> None:

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from substrait_agg.spark.session import worker_sockets
-from substrait_agg.spark.session.worker_sockets import MAX_FOLDER, socket_settings
+from substrait_agg.spark.session import session
+from substrait_agg.spark.session.session import MAX_FOLDER, socket_settings
 
 ENABLED = "spark.python.unix.domain.socket.enabled"
 FOLDER = "spark.python.unix.domain.socket.dir"
 PROCESS = f"""
 import os
-from substrait_agg.spark.session.worker_sockets import socket_settings
+from substrait_agg.spark.session.session import socket_settings
 folder = socket_settings("local")["{FOLDER}"]
 open(os.path.join(folder, "socket"), "x").close()
 if child := os.fork():
@@ -30,11 +30,11 @@ if child := os.fork():
 @pytest.fixture
 def local_files(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder for local files with a short path. This process has no folder for sockets yet."""
-    worker_sockets._folder.cache_clear()
+    session._folder.cache_clear()
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         monkeypatch.setenv("SUBSTRAIT_AGG_CACHE", name)
         yield Path(name)
-    worker_sockets._folder.cache_clear()
+    session._folder.cache_clear()
 
 
 @pytest.mark.parametrize("master", ["local", "local[*]", "local[2]", "local[2, 3]"])

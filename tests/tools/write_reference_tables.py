@@ -18,7 +18,7 @@ LIMITS = (
     ("messages inside messages", "plan.messages.node", "MAX_DEPTH"),
     ("types inside types, constants inside constants", "plan.messages.node", "MAX_NESTING"),
     ("total characters of the paths of all messages", "plan.messages.node", "MAX_PATH_TEXT"),
-    ("messages after references are expanded", "plan.decoding.units", "MAX_IN_PLACE"),
+    ("messages after references are expanded", "plan.decoding.decoder", "MAX_IN_PLACE"),
     ("columns of one relation, including the fields of structs; measures, grouping expressions and sort keys of one relation",
      "bind.plan_size", "MAX_COLUMNS"),
     ("grouping sets of one aggregate", "bind.plan_size", "MAX_SETS"),

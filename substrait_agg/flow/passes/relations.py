@@ -28,6 +28,7 @@ from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.bind.expressions.windows import DURATION
 from substrait_agg.bind.joins.normal_form import normal_form
 from substrait_agg.bind.joins.single_rows import has_one_row
+from substrait_agg.bind.plan.fingerprint import canonical, digest, identity
 from substrait_agg.bind.plan.views import columns_read, view_name
 from substrait_agg.bind.rewrite import (
     StatefulRelation,
@@ -36,6 +37,7 @@ from substrait_agg.bind.rewrite import (
     renumber,
     renumber_measure,
     selected_columns,
+    with_inputs,
 )
 from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
 from substrait_agg.flow.graph.graph import (
@@ -78,7 +80,6 @@ from substrait_agg.flow.passes.sessions import (
     over_sessions,
     session_node,
 )
-from substrait_agg.flow.passes.sharing import share_equal
 from substrait_agg.flow.passes.upserts import Upserts
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 from substrait_agg.functions.windows import duration_value
@@ -369,7 +370,7 @@ def lower_relations(_flow: Flow, request: FlowRequest) -> Flow:
 
 def _lower(request: FlowRequest) -> Flow:
     bound_views = request.plan.views
-    roots = share_equal(tuple(normal_form(view.plan.root) for view in bound_views))
+    roots = _share_equal(tuple(normal_form(view.plan.root) for view in bound_views))
     views = {
         view.name: ViewRoot(root, view.plan, view.stored)
         for view, root in zip(bound_views, roots, strict=True)
@@ -434,3 +435,40 @@ def _row_values(key: Expr) -> Iterator[Expr]:
     for moved in offsets:
         durations = (Constant(DURATION, duration_value(micros)) for micros in (slide, moved))
         yield Call(time.type, "tumble_start", (time, *durations))
+
+
+def _share_equal(roots: Sequence[BoundRelation]) -> tuple[BoundRelation, ...]:
+    """Return relations that compute the same rows, in which equal relations are one object.
+
+    Relations are equal if they compute the same rows. The first one's path is used. Lowering makes
+    one operator of an object, for all its readers.
+    """
+    by_key: dict[str, BoundRelation] = {}
+    done: dict[int, BoundRelation] = {}
+    keys: dict[int, str] = {}
+
+    def share(relation: BoundRelation) -> BoundRelation:
+        """Return the one object for a relation, with shared inputs."""
+        if id(relation) not in done:
+            inputs = tuple(map(share, inputs_of(relation)))
+            key = _key(relation, [keys[id(found)] for found in inputs])
+            if key not in by_key:
+                same = all(a is b for a, b in zip(inputs, inputs_of(relation), strict=True))
+                by_key[key] = relation if same else with_inputs(relation, inputs)
+                keys[id(by_key[key])] = key
+            done[id(relation)] = by_key[key]
+        return done[id(relation)]
+
+    return tuple(map(share, roots))
+
+
+def _key(relation: BoundRelation, inputs: Sequence[str]) -> str:
+    """Return what identifies a relation over inputs that have these keys."""
+    below = {id(read) for read in inputs_of(relation)}
+    own = [
+        None
+        if id(part) in below or (isinstance(part, tuple) and any(id(p) in below for p in part))
+        else canonical(part)
+        for part in identity(relation)
+    ]
+    return digest([own, list(inputs)])

@@ -22,7 +22,6 @@ from substrait_agg.operator.aggregate.arrivals import (
     moved_arrivals,
     positions,
 )
-from substrait_agg.operator.aggregate.changelog import row_changes
 from substrait_agg.operator.aggregate.early_retractions import (
     AcceptedRows,
     early_retractions,
@@ -65,7 +64,54 @@ from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.operator.measures.finalize import GroupState, count_of, row_counts
 from substrait_agg.operator.numeric.delta import add_floats, trim
 from substrait_agg.state.entries import consolidate_sorted
-from substrait_agg.state.keys.rows import Mask, as_mask
+from substrait_agg.state.keys.rows import Indices, Mask, as_mask, equal, take
+
+
+def _row_changes(
+    spec: OperatorSpec,
+    groups: BatchGroups,
+    old: StoredGroups,
+    shown: Int64s,
+    values: Sequence[pa.Array],
+) -> pa.Table:
+    """Return the changes of a slice: output columns and ``__weight``, retractions first.
+
+    Args:
+        spec: the operator.
+        groups: the groups of a slice.
+        old: the groups as shown before.
+        shown: the weight with which each group is shown now; 0 if it is not shown.
+        values: its current measures.
+    """
+    same = (old.shown > 0) & (shown > 0)
+    for before, after in zip(old.values, values, strict=True):
+        same &= equal(before, after)
+    delta = shown - old.shown
+    if spec.groups_are_rows:
+        parts = [_emit(spec, groups, values, delta, np.flatnonzero(delta < 0))]
+        parts.append(_emit(spec, groups, values, delta, np.flatnonzero(delta > 0)))
+        return pa.concat_tables(parts)
+    retracted = np.flatnonzero((old.shown > 0) & ~same)
+    inserted = np.flatnonzero((shown > 0) & ~same)
+    return pa.concat_tables(
+        [
+            _emit(spec, groups, old.values, -old.shown, retracted),
+            _emit(spec, groups, values, shown, inserted),
+        ]
+    )
+
+
+def _emit(
+    spec: OperatorSpec,
+    groups: BatchGroups,
+    values: Sequence[pa.Array],
+    weights: Int64s,
+    rows: Indices,
+) -> pa.Table:
+    columns = [*take(groups.keys, rows), *take(values, rows), pa.array(weights[rows])]
+    schema = spec.output.append(pa.field(WEIGHT, pa.int64()))
+    return pa.Table.from_arrays(columns, schema=schema)
+
 
 Int64s = npt.NDArray[np.int64]
 ShownWeights = Callable[[OperatorSpec, BatchGroups, GroupState], Int64s]
@@ -115,7 +161,7 @@ def step(
         **{entries_tree(i): entries for i, entries in enumerate(trees)},
         CLOSED: closed_rows(spec, groups, out, applied.returning, shown, values),
     }
-    return OperatorResult(rows, row_changes(spec, groups, old, shown, values), counters)
+    return OperatorResult(rows, _row_changes(spec, groups, old, shown, values), counters)
 
 
 def _group_rows(

@@ -18,7 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from substrait_agg.bind.bound import Expr
 from substrait_agg.errors import RunFailed
+from substrait_agg.evaluation.expressions import evaluate
 from substrait_agg.flow.graph.join import KEPT_SIDES, PAIRED, follows_matches
 from substrait_agg.operator.aggregate.operator import with_key_types
 from substrait_agg.operator.common.emission import Emission
@@ -29,8 +31,7 @@ from substrait_agg.operator.common.protocol import (
     StatefulOperator,
     StateReader,
 )
-from substrait_agg.operator.join.pairs import Pairs, ResidualFilter, one_batch
-from substrait_agg.operator.join.spec import NESTED_LOOP_ROWS, JoinSpec
+from substrait_agg.operator.join.spec import NESTED_LOOP_ROWS, JoinSide, JoinSpec
 from substrait_agg.state.arrangement import (
     Arrangement,
     Matches,
@@ -42,6 +43,72 @@ from substrait_agg.state.arrangement import (
 from substrait_agg.state.keys.row_sizes import slices_to_take
 from substrait_agg.state.keys.rows import Hashes, Mask, as_mask, group_rows, take, whole
 from substrait_agg.state.weights import add_weights, multiply_weights, sum_runs_of_rows
+
+_FIRST_KEY = 2  # columns of a run before its keys
+
+
+def _columns_of(side: JoinSide, rows: pa.RecordBatch) -> list[pa.Array]:
+    """Return the columns of a side, given its rows as in a run."""
+    return [rows.column(_FIRST_KEY + place) for place in side.columns]
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    """Return a table as one record batch."""
+    columns = [whole(table, name) for name in table.column_names]
+    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
+
+
+class Pairs:
+    """Builds output rows from rows of both sides, or of one side."""
+
+    def __init__(self, spec: JoinSpec) -> None:
+        self._spec = spec
+
+    def table(self, left: pa.RecordBatch, right: pa.RecordBatch, weights: Weights) -> pa.Table:
+        """Return the output of pairs of rows."""
+        sides = zip(self._spec.sides, (left, right), strict=True)
+        return self._table([c for side, rows in sides for c in _columns_of(side, rows)], weights)
+
+    def alone(
+        self, port: int, rows: pa.RecordBatch, weights: Weights, *, matched: bool
+    ) -> pa.Table:
+        """Return the output of rows of one side; the columns of the other side are null.
+
+        Args:
+            port: the side.
+            rows: its rows, as in a run.
+            weights: their weights in the output.
+            matched: the value of the mark of a mark join.
+        """
+        columns: list[pa.Array] = []
+        for i, side in enumerate(self._spec.sides):
+            if i == port:
+                columns += _columns_of(side, rows)
+            else:
+                stored = [*side.layout.key_types, *side.layout.value_types]
+                columns += [pa.nulls(rows.num_rows, stored[place]) for place in side.columns]
+        mark = pa.array(np.full(rows.num_rows, matched))
+        return self._table([*columns, mark], weights)
+
+    def _table(self, columns: Sequence[pa.Array], weights: Weights) -> pa.Table:
+        output = [columns[ordinal] for ordinal in self._spec.chosen]
+        return pa.Table.from_arrays([*output, pa.array(weights)], schema=self._spec.changes)
+
+
+class ResidualFilter:
+    """The residual condition of a join."""
+
+    def __init__(self, spec: JoinSpec, condition: Expr) -> None:
+        self._spec = spec
+        self._condition = condition
+
+    def holds(self, left: pa.RecordBatch, right: pa.RecordBatch) -> Mask:
+        """Return a mask of the pairs for which the condition is true."""
+        sides = zip(self._spec.sides, (left, right), strict=True)
+        columns = [column for side, rows in sides for column in _columns_of(side, rows)]
+        result = evaluate(self._condition, columns, left.num_rows)
+        return as_mask(pc.fill_null(result, False))
+
 
 Weights = npt.NDArray[np.int64]
 
@@ -137,7 +204,7 @@ def _check_few(spec: JoinSpec, deltas: Sequence[_Delta]) -> None:
 def _delta(spec: JoinSpec, port: int, table: pa.Table) -> _Delta:
     layout = spec.sides[port].layout
     if not table.num_rows:  # then the columns of this side may be missing
-        none = one_batch(layout.schema.empty_table())
+        none = _one_batch(layout.schema.empty_table())
         return _Delta(none, none, none)
     keys = [whole(table, f"k{i}") for i in range(len(spec.keys))]
     values = [
@@ -363,7 +430,7 @@ class _Step:
             *(pa.Table.from_batches([m.rows]) for m in self._new(hashes, keys, 0)),
         ]
         live = consolidate_rows(pa.concat_tables(parts))
-        return one_batch(live.filter(pc.greater(live.column(1), 0)))
+        return _one_batch(live.filter(pc.greater(live.column(1), 0)))
 
 
 def _with_probes(

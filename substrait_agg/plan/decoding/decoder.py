@@ -1,11 +1,15 @@
 """Decode the content of a plan to the typed relation tree.
 
 Every field that was not read is reported, unless it cannot change the result.
+
+Shared subtrees are relations of the plan (``ReferenceRel``), detached expressions, and detached
+relations of one relation entry.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Any
 
 from substrait_agg.errors import PlanUnreadable
@@ -16,9 +20,14 @@ from substrait_agg.plan.decoding.files import file_tables
 from substrait_agg.plan.decoding.literals import read_literal
 from substrait_agg.plan.decoding.relations import read_relation
 from substrait_agg.plan.decoding.types import read_type
-from substrait_agg.plan.decoding.units import Key, Unit, ordered_units
 from substrait_agg.plan.messages.message import parse_message
-from substrait_agg.plan.messages.node import MessageNode, Unreadable, check_path_text, preorder
+from substrait_agg.plan.messages.node import (
+    MAX_DEPTH,
+    MessageNode,
+    Unreadable,
+    check_path_text,
+    preorder,
+)
 from substrait_agg.plan.messages.source import plan_bytes
 from substrait_agg.plan.model import DecodedPlan, Relation, Unsupported
 from substrait_agg.problems import Problems
@@ -28,6 +37,18 @@ _HANDLERS: dict[str, Handler] = {
     "Expression.Literal": read_literal,
     "Expression": read_expression,
     "Rel": read_relation,
+}
+
+
+MAX_IN_PLACE = 200_000
+"""Largest number of messages of a subtree after all references in it are expanded."""
+
+_Key = tuple[str, int, int]
+"""A reference target: kind, entry of the plan's relations, ordinal in the entry (-1: the entry)."""
+
+_DETACHED = {
+    "detached_rel_ordinal": ("detached_rels", "Rel"),
+    "detached_expression_ordinal": ("detached_expressions", "Expression"),
 }
 
 
@@ -75,7 +96,7 @@ def _decode(
     _read_version(plan, context)
     read_extensions(plan, context)
     context.file_tables = file_tables(order)
-    units, by_key = ordered_units(entries, context)
+    units, by_key = _ordered_units(entries, context)
     for unit in units:
         _decode_unit(unit, by_key, context)
     free = _free(entries, by_key)
@@ -95,7 +116,7 @@ def _decode(
     )
 
 
-def _decode_unit(unit: Unit, by_key: dict[Key, Unit], context: DecodeContext) -> None:
+def _decode_unit(unit: Unit, by_key: dict[_Key, Unit], context: DecodeContext) -> None:
     """Decode the messages of a unit, innermost first, without recursion."""
     for node, key in unit.references:
         target = by_key[key].root
@@ -125,7 +146,7 @@ def _read_version(plan: MessageNode, context: DecodeContext) -> None:
         context.report("RELEASE_UNKNOWN", "version", version=f"{major}.{minor}.{patch}")
 
 
-def _free(entries: list[MessageNode], by_key: dict[Key, Unit]) -> list[MessageNode]:
+def _free(entries: list[MessageNode], by_key: dict[_Key, Unit]) -> list[MessageNode]:
     """Return the entries that no relation refers to."""
     referred = {key for unit in by_key.values() for _, key in unit.references}
     return [e for at, e in enumerate(entries) if ("relation", at, -1) not in referred]
@@ -236,3 +257,126 @@ def _report_enhancement(node: MessageNode, name: str, context: DecodeContext) ->
             type=url,
             message=node.shape.name,
         )
+
+
+@dataclass(slots=True)
+class Unit:
+    """One subtree.
+
+    Attributes:
+        key: the key that references use.
+        order: its messages, each before its children.
+        references: the messages in it that refer to another unit, and the keys of these units.
+        depth: levels below its root after all references are expanded.
+        size: messages in it after all references are expanded.
+    """
+
+    key: _Key
+    order: list[MessageNode]
+    references: list[tuple[MessageNode, _Key]] = field(default_factory=list)
+    depth: int = 0
+    size: int = 0
+
+    @property
+    def root(self) -> MessageNode:
+        """Return the topmost message."""
+        return self.order[0]
+
+
+def _ordered_units(
+    entries: list[MessageNode], context: DecodeContext
+) -> tuple[list[Unit], dict[_Key, Unit]]:
+    """Return all units of the plan's relation entries, each after those it refers to, and by key.
+
+    Invalid references and cycles are reported; the message is then decoded as `Unsupported`.
+
+    Raises:
+        Unreadable: after all references are expanded, the plan exceeds a limit.
+    """
+    units: dict[_Key, Unit] = {}
+    for index, entry in enumerate(entries):
+        if not entry.has("root") and not entry.has("rel"):
+            context.report_missing(entry, "root")
+        _add_entry(units, index, entry)
+    for unit in units.values():
+        _find_references(unit, units, context)
+    done: list[Unit] = []
+    for unit in units.values():
+        _visit(unit, units, done, context)
+    return done, units
+
+
+def _add_entry(units: dict[_Key, Unit], index: int, entry: MessageNode) -> None:
+    main = entry.message("root") if entry.has("root") else entry.message("rel")
+    if main is not None:
+        key = ("relation", index, -1)
+        units[key] = Unit(key, preorder(main))
+    for name, _ in _DETACHED.values():
+        for ordinal, node in enumerate(entry.messages(name)):
+            key = (name, index, ordinal)
+            units[key] = Unit(key, preorder(node))
+
+
+def _find_references(unit: Unit, units: dict[_Key, Unit], context: DecodeContext) -> None:
+    for node in unit.order:
+        key = _reference(node, unit.key[1])
+        if key is None:
+            continue
+        if key in units:
+            unit.references.append((node, key))
+        else:
+            what, shown = _words(key)
+            here = [k for k in units if k[0] == key[0] and (key[2] < 0 or k[1] == key[1])]
+            context.report("REFERENCE_INVALID", node.path, what=what, index=shown, count=len(here))
+            node.result = Unsupported("reference", node.path)
+
+
+def _reference(node: MessageNode, entry: int) -> _Key | None:
+    if node.shape.name == "Rel" and node.has("reference"):
+        return ("relation", node.values["reference"].values.get("subtree_ordinal", 0), -1)
+    for name, (where, shape) in _DETACHED.items():
+        if node.shape.name == shape and node.has(name):
+            return (where, entry, node.values[name])
+    return None
+
+
+def _words(key: _Key) -> tuple[str, int]:
+    return ("relation", key[1]) if key[2] < 0 else (key[0].removesuffix("s"), key[2])
+
+
+def _visit(start: Unit, units: dict[_Key, Unit], done: list[Unit], context: DecodeContext) -> None:
+    """Append `start` and the units it refers to, depth first without recursion."""
+    path: list[tuple[Unit, int]] = [(start, 0)] if not start.size else []
+    open_keys = {start.key}
+    while path:
+        unit, at = path.pop()
+        if at == len(unit.references):
+            _measure(unit, units)
+            open_keys.discard(unit.key)
+            done.append(unit)
+            continue
+        node, key = unit.references[at]
+        if key in open_keys:
+            what, shown = _words(key)
+            context.report("REFERENCE_CYCLE", node.path, what=what, index=shown)
+            node.result = Unsupported("reference", node.path)
+            del unit.references[at]
+            path.append((unit, at))
+            continue
+        path.append((unit, at + 1))
+        if not units[key].size:
+            open_keys.add(key)
+            path.append((units[key], 0))
+
+
+def _measure(unit: Unit, units: dict[_Key, Unit]) -> None:
+    top = unit.root.depth
+    unit.size = len(unit.order) + sum(units[key].size for _, key in unit.references)
+    depths = [node.depth - top for node in unit.order]
+    depths += [node.depth - top + units[key].depth for node, key in unit.references]
+    unit.depth = max(depths)
+    if unit.depth > MAX_DEPTH:
+        raise Unreadable("PLAN_TOO_DEEP", unit.root.path, limit=MAX_DEPTH)
+    if unit.references and unit.size > MAX_IN_PLACE:
+        limit = f"{MAX_IN_PLACE} messages after shared relations are expanded"
+        raise Unreadable("PLAN_TOO_LARGE", unit.root.path, limit=limit)

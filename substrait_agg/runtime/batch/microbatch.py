@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Generic
 
@@ -12,16 +13,18 @@ from substrait_agg.commit.documents.snapshot import (
     AdmissionRecord,
     ChangeFile,
     InputPlace,
+    RefreshRecord,
     SideFile,
     Snapshot,
+    ViewVersion,
 )
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.publishing import committed_by_another
 from substrait_agg.commit.log.sweep import tidy
 from substrait_agg.errors import CommitConflict, RunFailed
-from substrait_agg.flow.graph.nodes import Flow, shown_operators
+from substrait_agg.flow.graph.nodes import Flow, FlowView, shown_operators
 from substrait_agg.metrics import Progress
-from substrait_agg.metrics.batch_stats import at_start
+from substrait_agg.metrics.batch_stats import at_start, count_tasks
 from substrait_agg.metrics.progress import END_OF_INPUT
 from substrait_agg.operator.aggregate.pending import oldest
 from substrait_agg.operator.common.emission import ALL, Emission
@@ -29,14 +32,14 @@ from substrait_agg.operator.common.names import PENDING
 from substrait_agg.operator.common.policy import EVERY_BATCH
 from substrait_agg.recompute.rebuild import Rebuild
 from substrait_agg.recompute.whole_input import WholeInput
-from substrait_agg.refresh.cost_model import CostHistory
+from substrait_agg.refresh.chooser import Choice
+from substrait_agg.refresh.cost_model import BatchCost, CostHistory
 from substrait_agg.runtime.batch.run import BatchPlan, BatchRun
 from substrait_agg.runtime.batch.settings import BatchSettings
-from substrait_agg.runtime.batch.version import VersionParts, make_snapshot, refresh_record
 from substrait_agg.runtime.conflicts import alone, conflict_behind
 from substrait_agg.runtime.event_state import AdvancedEventState, BatchTimes, EventState
 from substrait_agg.runtime.executor import BranchInput, Rows
-from substrait_agg.runtime.job import JobResult
+from substrait_agg.runtime.job import JobResult, changes_of, counters_of
 from substrait_agg.runtime.left_out import LeftOut
 from substrait_agg.state.tree import tree_of
 
@@ -324,11 +327,11 @@ class MicroBatches(Generic[Rows]):
         settings, last, tally = self._settings, self._last, batch.tally
         results, served = batch.consolidate_views(results)
         choice = batch.plan.choice
-        refresh = refresh_record(last, choice, tally.microseconds, cold=self._cold)
+        refresh = _refresh_record(last, choice, tally.microseconds, cold=self._cold)
         self._cold = self._cold and not choice.measured
         reached = self.positions if positions is None else positions
         parts = VersionParts(moved, reached, self.inputs, self.admission, refresh)
-        snapshot = make_snapshot(settings.flow, last, results, parts)
+        snapshot = _make_snapshot(settings.flow, last, results, parts)
         with tally.phase("commit"):
             settings.checkpoint.publish(snapshot)
         self._last = snapshot
@@ -351,3 +354,84 @@ def _newest_of_plan(checkpoint: Checkpoint, flow: Flow) -> Snapshot | None:
     if last is not None and last.plan != flow.fingerprint:
         raise committed_by_another(checkpoint.folder, last.version)
     return last
+
+
+@dataclass(frozen=True, slots=True)
+class VersionParts:
+    """What a version has besides the results of its operators.
+
+    Attributes:
+        moved: the event time after the batch, and the rows that it left out.
+        positions: how far the sources have been read.
+        inputs: locations of the tables.
+        admission: the limit of the batch.
+        refresh: how the batch was computed.
+    """
+
+    moved: AdvancedEventState
+    positions: Positions
+    inputs: tuple[InputPlace, ...]
+    admission: AdmissionRecord
+    refresh: RefreshRecord
+
+
+def _make_snapshot(
+    flow: Flow, last: Snapshot | None, results: Sequence[JobResult], parts: VersionParts
+) -> Snapshot:
+    """Return the snapshot of the version after `last`."""
+    changes = {view.name: _of_view(view, last, results) for view in flow.views}
+    moved = parts.moved
+    return Snapshot(
+        version=0 if last is None else last.version + 1,
+        plan=flow.fingerprint,
+        operators=tuple(result.state for result in results),
+        changes=changes.pop("", ViewVersion()).changes,
+        views=changes,
+        counters={
+            **count_tasks(counters_of(results), last),
+            "late": moved.late,
+            "bad": moved.bad,
+        },
+        created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        watermark=moved.state.watermark,
+        sources=moved.state.sources,
+        idle=moved.state.idle,
+        late=moved.files,
+        bad=moved.bad_files,
+        inputs=parts.inputs,
+        positions=parts.positions,
+        begun=0 if last is None else last.begun,
+        refresh=parts.refresh,
+        admission=parts.admission,
+    )
+
+
+def _of_view(view: FlowView, last: Snapshot | None, results: Sequence[JobResult]) -> ViewVersion:
+    """Return what the version that is being made has of a view."""
+    begun = 0 if last is None else last.of_view(view.name).begun
+    return ViewVersion(tuple(changes_of([results[view.operator]])), begun)
+
+
+def _refresh_record(
+    last: Snapshot | None, choice: Choice, microseconds: int, *, cold: bool
+) -> RefreshRecord:
+    """Return how a batch was computed, with its cost and those of past batches.
+
+    Args:
+        last: the version before.
+        choice: which operators were computed again.
+        microseconds: the time of the batch.
+        cold: whether no batch of this process was measured before.
+    """
+    history = CostHistory(() if last is None else last.refresh.costs)
+    for full, size in choice.measured:
+        history = history.add(BatchCost(full, size, microseconds, cold=cold))
+        cold = False
+    estimate = choice.estimate
+    return RefreshRecord(
+        tuple(sorted(choice.operators)),
+        choice.reason,
+        history.costs,
+        None if estimate is None else int(estimate.incremental),
+        None if estimate is None else int(estimate.full),
+    )

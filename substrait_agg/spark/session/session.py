@@ -2,10 +2,16 @@
 
 The output of a Spark that is started here, of its JVM and its Python workers, is kept apart from
 our own output.
+
+Unix sockets instead of TCP connect a local Spark and its Python workers. They are faster, and TCP
+delays the end of a message by up to 40 ms. The path of a Unix socket is short, and whoever may open
+the folder of the sockets may connect: the folder is private, and is deleted at the end of the
+process.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
@@ -15,6 +21,8 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
 from typing import IO, Any
 
 from pyspark import SparkConf, SparkContext, java_gateway
@@ -23,10 +31,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from substrait_agg.errors import RunFailed, SubstraitAggError, UsageError
+from substrait_agg.files.download_cache import new_work_folder
 from substrait_agg.spark.session.class_archive import JAVA_OPTIONS, archive_options
 from substrait_agg.spark.session.errors import SPARK_ERRORS, reason_of
 from substrait_agg.spark.session.java import incomplete, missing_module, require_java
-from substrait_agg.spark.session.worker_sockets import socket_settings
 
 SESSION_CONF: dict[str, str] = {
     # Overflow, bad casts and division by zero are errors, never nulls.
@@ -94,6 +102,13 @@ _NEW_CONTEXT_CONF: dict[str, str] = {
 
 WORKER_PYTHON = "spark.pyspark.python"
 """The setting for the Python of the executors. Only Spark's own launcher applies it by itself."""
+
+
+MAX_FOLDER = 103 - len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
+"""Longest path of a folder for sockets in bytes: a socket's path has at most 103 bytes on macOS, 107
+on Linux, and Spark names sockets like this."""
+
+_LOCAL = re.compile(r"local(\[.*\])?")
 
 
 def isolate(spark: SparkSession, conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -444,3 +459,33 @@ class SqlSettings:
                 self._session.conf.unset(name)
             else:
                 self._session.conf.set(name, value)
+
+
+def socket_settings(master: str) -> dict[str, str]:
+    """Return the settings with which a new Spark uses Unix sockets.
+
+    Returns:
+        The settings; none for a Spark with executors in other processes, and where there is no
+        private folder with a short path.
+    """
+    folder = _folder(os.getpid()) if _LOCAL.fullmatch(master) else None
+    if folder is None:
+        return {}
+    return {
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": str(folder),
+    }
+
+
+@cache
+def _folder(process: int) -> Path | None:
+    """Return the folder for the sockets of this process; None if there is none."""
+    with suppress(OSError):
+        folder, delete = new_work_folder()
+        if len(os.fsencode(folder)) > MAX_FOLDER:
+            delete()
+            return None
+        # A forked process does not delete the folder of its parent.
+        atexit.register(lambda: os.getpid() == process and delete())
+        return folder
+    return None
