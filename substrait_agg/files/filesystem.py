@@ -239,14 +239,3 @@ _DISK = FileSystem()
 def filesystem() -> FileSystem:
     """Return the file system in use."""
     return _DISK
-
-
-@contextmanager
-def use_filesystem(other: FileSystem) -> Iterator[None]:
-    """Use another file system in this process for the duration of the block."""
-    global _DISK  # noqa: PLW0603 - the only global, replaced by tests
-    before, _DISK = _DISK, other
-    try:
-        yield
-    finally:
-        _DISK = before

@@ -21,6 +21,3 @@ Another release may compute other values, which would not match those that a vie
 
 UNNEST = "unnest"
 """Name of the function of a list whose elements become rows. Only an expression of a projection can call it."""
-
-SPARK_FILE = "functions_spark.yaml"
-"""Name of the extension file, in the folder ``extensions`` of the package."""

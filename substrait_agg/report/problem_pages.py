@@ -44,12 +44,6 @@ def example(code: str) -> str | None:
     return file.read_text(encoding="utf-8") if file.is_file() else None
 
 
-def example_codes() -> frozenset[str]:
-    """Return the codes of all existing files."""
-    folder = files(__package__) / FOLDER
-    return frozenset(file.name.removesuffix(".json") for file in folder.iterdir())
-
-
 Examine = Callable[[str], Iterable[Problem]]
 """Returns the problems of a plan given as protobuf-JSON."""
 

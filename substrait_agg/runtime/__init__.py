@@ -1,5 +1,5 @@
 """What a run does with rows that have come: batches, jobs, event time, recomputation.
 
-Nothing here imports PySpark. An `executor.Executor` computes the operators: `LocalExecutor` in this
-process, or `spark.query.spark_executor.SparkExecutor` on Spark.
+Nothing here imports PySpark. An `executor.Executor` computes the operators:
+`spark.query.spark_executor.SparkExecutor` on Spark.
 """

@@ -1,7 +1,7 @@
 """The interface between the batches of a run and the engine that computes them.
 
-`query.microbatch.MicroBatches` and `query.evolve` decide what is computed, in which order, and when it
-is committed. An executor computes it. `SparkExecutor` runs Spark jobs, `LocalExecutor` runs
+`batch.microbatch.MicroBatches` and `evolve` decide what is computed, in which order, and when it is
+committed. An executor computes it. `SparkExecutor` runs Spark jobs, `LocalExecutor` of the tests runs
 everything in this process. Both produce equal views, changes and snapshots.
 """
 

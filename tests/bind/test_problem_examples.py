@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import substrait_agg
 from substrait_agg.functions.aggregates.registry import UserMeasure, register, unregister
 from substrait_agg.plan.types import Type
 from substrait_agg.problem_kinds import KINDS, MODES, Mode
-from substrait_agg.report.problem_pages import GENERATED, PREPARED, example, example_codes
+from substrait_agg.report.problem_pages import FOLDER, GENERATED, PREPARED, example
 
 PLACES: dict[str, str] = json.loads((Path(__file__).parent / "problem_places.json").read_text())
 """Code -> the path at which its example raises it."""
@@ -127,6 +128,12 @@ def found_in(code: str, mode: Mode) -> tuple[substrait_agg.Problem, ...]:
         return substrait_agg.validate(plan_of(code), mode).problems
     with PREPARATIONS[code]():
         return substrait_agg.validate(plan_of(code), mode).problems
+
+
+def example_codes() -> frozenset[str]:
+    """The codes that have a file."""
+    folder = files("substrait_agg.report") / FOLDER
+    return frozenset(file.name.removesuffix(".json") for file in folder.iterdir())
 
 
 # --- tests -------------------------------------------------------------------------------------

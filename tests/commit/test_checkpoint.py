@@ -31,9 +31,10 @@ from substrait_agg.commit.log.sweep import sweep
 from substrait_agg.commit.view.row_order import sort_rows
 from substrait_agg.commit.view.view import View
 from substrait_agg.errors import CommitConflict, StateRefused
-from substrait_agg.files.filesystem import FileSystem, use_filesystem
+from substrait_agg.files.filesystem import FileSystem
 from substrait_agg.files.locations import Location
 from substrait_agg.state.run import RunFile
+from tests.filesystem import use_filesystem
 
 DOCUMENT = PlanDocument("f" * 64, ("append_only",), (ViewColumn("k0", "k"),), "", (), 1, 1)
 

@@ -15,10 +15,11 @@ from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, S
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.fence import claim
 from substrait_agg.errors import CommitConflict, RunFailed
-from substrait_agg.files.filesystem import FileSystem, use_filesystem
+from substrait_agg.files.filesystem import FileSystem
 from substrait_agg.files.locations import Location
 from substrait_agg.state.run import RunFile
 from tests.commit.test_checkpoint import DOCUMENT, made, snapshot
+from tests.filesystem import use_filesystem
 
 Link = Callable[[Path, Path], None]
 

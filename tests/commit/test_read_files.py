@@ -20,8 +20,9 @@ from substrait_agg.commit.log.read_files import MOST_RECENT, read_files, with_fi
 from substrait_agg.commit.log.retention import Retention
 from substrait_agg.commit.log.sweep import sweep
 from substrait_agg.errors import RunFailed, StateRefused
-from substrait_agg.files.filesystem import FileSystem, use_filesystem
+from substrait_agg.files.filesystem import FileSystem
 from tests.commit.test_checkpoint import made, snapshot
+from tests.filesystem import use_filesystem
 from tests.sampling import seeds
 
 

@@ -14,7 +14,6 @@ from unittest.mock import patch
 from fsspec.implementations.memory import MemoryFileSystem
 
 from substrait_agg.errors import CommitConflict, SubstraitAggError
-from substrait_agg.files.filesystem import use_filesystem
 from substrait_agg.runtime.executor import Executor
 from tests.crash.faulty_disk import Dead, FaultyDisk, Mode, Point, Strike
 from tests.crash.scenario import (
@@ -29,6 +28,7 @@ from tests.crash.scenario import (
     run,
 )
 from tests.crash.settings import BATCHES, Setting
+from tests.filesystem import use_filesystem
 
 T = TypeVar("T")
 

@@ -15,11 +15,11 @@ from substrait_agg.commit.documents.envelope import refuse_damage
 from substrait_agg.commit.documents.positions import ReadFile
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import SubstraitAggError
-from substrait_agg.files.filesystem import use_filesystem
 from substrait_agg.spark.positions import sources
 from tests.crash.faulty_disk import FaultyDisk, Mode, Point, Strike
 from tests.e2e.files import write_in_order
 from tests.e2e.rows import bag, changes_by_version
+from tests.filesystem import use_filesystem
 from tests.sampling import sample
 
 if TYPE_CHECKING:

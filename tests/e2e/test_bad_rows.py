@@ -16,13 +16,13 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.errors import SubstraitAggError
-from substrait_agg.files.filesystem import use_filesystem
 from tests.crash.faulty_disk import FaultyDisk, Point, Strike
 from tests.e2e.files import age, write_in_order
 from tests.e2e.killing import Command
 from tests.e2e.plans import Builder, aggregate, column, filtered, literal, read, union_all
 from tests.e2e.rows import Bag, bag
 from tests.e2e.running import check_versions, maintain
+from tests.filesystem import use_filesystem
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,12 +10,12 @@ import yaml
 
 from substrait_agg.bind.bound import Call, Column, Constant
 from substrait_agg.bind.show import show
-from substrait_agg.functions.spark_sql import SPARK_FILE, SPARK_SQL, SPARK_URN, UNNEST
+from substrait_agg.functions.spark_sql import SPARK_SQL, SPARK_URN, UNNEST
 from substrait_agg.plan.types import Type
 
 
 def content() -> dict[str, Any]:
-    text = files("substrait_agg").joinpath("extensions", SPARK_FILE).read_text("utf-8")
+    text = files("substrait_agg").joinpath("extensions", "functions_spark.yaml").read_text("utf-8")
     loaded: dict[str, Any] = yaml.safe_load(text)
     return loaded
 

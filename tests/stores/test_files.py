@@ -12,8 +12,9 @@ import pytest
 
 from substrait_agg.commit.documents.files import FolderFiles, OutcomeUnknown
 from substrait_agg.files import download_cache
-from substrait_agg.files.filesystem import FileSystem, filesystem, use_filesystem
+from substrait_agg.files.filesystem import FileSystem, filesystem
 from substrait_agg.files.locations import Remote, location_of
+from tests.filesystem import use_filesystem
 from tests.stores.emulator import Emulator
 
 BOTH = ("s3", "memory")

@@ -43,7 +43,6 @@ from substrait_agg.state.keys.rows import Indices, Mask, as_mask, take
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.ranks import EntryPositions
 
-
 _GREATEST = np.iinfo(np.int64).max
 
 

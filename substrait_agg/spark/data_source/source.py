@@ -28,7 +28,6 @@ from substrait_agg.files.filesystem import filesystem
 from substrait_agg.spark.data_source.options import ReadOptions
 from substrait_agg.spark.data_source.partitions import read_partition, report_errors
 
-
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 _PROCESSES = Path("/proc")
