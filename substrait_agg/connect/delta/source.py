@@ -452,7 +452,7 @@ class DeltaRows:
 def _partition_value(text: str | None, type_: pa.DataType) -> pa.Scalar:
     """Return the value of a partition column from its text in the log; an empty text is null.
 
-    >>> partition_value("7", pa.int32())
+    >>> _partition_value("7", pa.int32())
     <pyarrow.Int32Scalar: 7>
     """
     if not text:
