@@ -51,6 +51,7 @@ from substrait_agg.flow.graph.graph import (
 from substrait_agg.flow.graph.nodes import Flow, FlowView, Node, shown_operators
 from substrait_agg.functions.aggregates.kinds import KINDS
 from substrait_agg.plan.types import INTEGER_BITS, Type
+from substrait_agg.required import require
 
 WEIGHTS = {"append_only": "inserts only", "changelog": "weights 1 and -1", "weighted": "any weight"}
 
@@ -123,7 +124,7 @@ def _operator(
 
 
 def _keys(node: Node, names: NodeNames) -> tuple[ExplainedKey, ...]:
-    if node.port_columns is None:
+    if node.groups is not None:
         texts = [
             (name, say(k, names.inputs)) for k, name in zip(node.keys, names.output, strict=False)
         ]
@@ -148,7 +149,7 @@ def _measure(node: Node, ordinal: int, inputs: Names, name: str) -> ExplainedMea
         function=show_text(measure.name),
         type=str(measure.type),
         nullable=measure.type.nullable,
-        state=_state_class(measure, node.reads[ordinal]),
+        state=_state_class(measure, require(node.groups).reads[ordinal]),
         reads=tuple(readings(node, ordinal)),
         options=tuple(
             ExplainedOption(show_text(name), show_text(value)) for name, value in measure.options
@@ -268,7 +269,7 @@ def steps_of(
         tuple(RunStep(name, place, text.format_map(words)) for name, place, text in templates)
         for templates in (
             ROW_WISE if node.row_wise else SUMMED,
-            TASKS if node.port_columns is None else JOIN_TASKS,
+            TASKS if node.groups is not None else JOIN_TASKS,
         )
     ]
     steps = (*_iter_prepared(node, inputs), *parts[0], *_probes(node, ports), *parts[1])
@@ -332,7 +333,8 @@ def _words(node: Node, keys: tuple[ExplainedKey, ...], *, by_policy: bool) -> Ma
     """Return the words for the templates of an operator."""
     named = ", ".join([*(key.name for key in keys), *(["grouping set"] if node.sets else [])])
     sums = not named  # a global aggregate always sums first
-    entries = not all(tree.extremes_only for tree in node.trees)
+    trees = () if node.groups is None else node.groups.trees
+    entries = not all(tree.extremes_only for tree in trees)
     return {
         "by": (f"by {named}" if named else "to one group")
         + ("" if sums else ", unless few of its keys repeat"),
@@ -371,7 +373,7 @@ NAMED, NAMED_LENGTH = 4, 40
 
 def groups_of(node: Node, inputs: Names, below: Sequence[GroupCount]) -> GroupCount:
     """Return how many groups can exist at one time."""
-    if node.port_columns is not None:
+    if node.groups is None:
         return GroupCount(0, None, "one row per pair of rows that match")
     if not node.key_types:
         return GroupCount(1, 1, "one group for all rows")

@@ -33,6 +33,8 @@ from substrait_agg.flow.graph.graph import (
     ARRIVAL_BATCH,
     ARRIVAL_POSITION,
     COMPUTED,
+    WEIGHT_ALONE,
+    Groups,
     TreeComponent,
     ValueTree,
     trees_together,
@@ -64,7 +66,8 @@ ROLES: dict[str, tuple[str, ...]] = {
 
 def readings(node: Node, ordinal: int) -> Iterator[MeasureInput]:
     """Yield the state that a measure is computed from."""
-    read, measure = node.reads[ordinal], node.measures[ordinal]
+    groups = require(node.groups)
+    read, measure = groups.reads[ordinal], groups.measures[ordinal]
     count = len(read.accumulators)
     roles = ROLES.get(measure.kind, ("count", *["total"] * max(0, count - 1)))[:count]
     for accumulator, role in zip(read.accumulators, roles, strict=True):
@@ -77,7 +80,8 @@ def readings(node: Node, ordinal: int) -> Iterator[MeasureInput]:
 
 def state_of(node: Node, names: NodeNames) -> ExplainedState:
     """Describe the state of an operator."""
-    if node.port_columns is not None:
+    groups = node.groups
+    if groups is None:
         ports = range(len(node.inputs))
         return ExplainedState(0, (), (), tuple(_arrangement(i, node, names) for i in ports))
     size = group_size(node, [show_text(n) for n in names.output])
@@ -85,9 +89,9 @@ def state_of(node: Node, names: NodeNames) -> ExplainedState:
         group_bytes=size.bytes,
         varies=size.varies,
         accumulators=tuple(
-            _accumulator(a, i, node, names.inputs) for i, a in enumerate(node.accumulators)
+            _accumulator(a, i, node, names.inputs) for i, a in enumerate(groups.accumulators)
         ),
-        trees=tuple(_tree(i, node, names.inputs) for i in range(len(node.trees))),
+        trees=tuple(_tree(i, node, names.inputs) for i in range(len(groups.trees))),
     )
 
 
@@ -122,7 +126,8 @@ def _not_stored(other: int) -> str:
 def _accumulator(
     accumulator: accumulators.Accumulator, ordinal: int, node: Node, names: Names
 ) -> ExplainedAccumulator:
-    readers = tuple(m for m, read in enumerate(node.reads) if ordinal in read.accumulators)
+    reads = require(node.groups).reads
+    readers = tuple(m for m, read in enumerate(reads) if ordinal in read.accumulators)
     digits = None if accumulator.floating else accumulator.digits
     return ExplainedAccumulator(
         name=f"a{ordinal}",
@@ -156,7 +161,7 @@ def argument_text(ordinal: int, node: Node, names: Names) -> str:
     if ordinal in ARRIVAL:
         return ARRIVAL[ordinal]
     if ordinal >= COMPUTED:
-        column = node.computed[ordinal - COMPUTED]
+        column = require(node.groups).computed[ordinal - COMPUTED]
         arguments = ", ".join(argument_text(a, node, names) for a in column.arguments)
         return f"{column.implementation}.{column.column}({arguments})"
     return value_text(*node.arguments[ordinal], names)
@@ -171,10 +176,11 @@ def value_text(value: Expr | None, condition: Expr | None, names: Names) -> str:
 
 
 def _tree(ordinal: int, node: Node, names: Names) -> ExplainedTree:
-    tree = node.trees[ordinal]
+    groups = require(node.groups)
+    tree = groups.trees[ordinal]
     parts = [argument_text(c.argument, node, names) for c in tree.components]
     size = entry_size(node, ordinal, parts)
-    readers = tuple(m for m, read in enumerate(node.reads) if read.tree == ordinal)
+    readers = tuple(m for m, read in enumerate(groups.reads) if read.tree == ordinal)
     return ExplainedTree(
         ordinal=ordinal,
         what=_tree_content(ordinal, node, names),
@@ -188,12 +194,13 @@ def _tree(ordinal: int, node: Node, names: Names) -> ExplainedTree:
 
 
 def _tree_content(ordinal: int, node: Node, names: Names) -> str:
-    tree = node.trees[ordinal]
+    groups = require(node.groups)
+    tree = groups.trees[ordinal]
     keys = ", ".join(
         _component(component, node, names, nulls=i not in tree.skipped)
         for i, component in enumerate(tree.components)
     )
-    if ordinal == node.guard:
+    if ordinal == groups.guard:
         return f"whole rows: {keys}"
     what = "elements of " if tree.elements else ""
     only = "" if tree.present is None else f", only {argument_text(tree.present, node, names)}"
@@ -211,12 +218,13 @@ def _component(component: TreeComponent, node: Node, names: Names, *, nulls: boo
 def _use(ordinal: int, node: Node, readers: tuple[int, ...]) -> str:
     if readers:
         return measures_text(readers)
+    groups = require(node.groups)
     if uses := node.describe().tree_uses:
-        guards = ordinal == node.guard and len(uses) == 1
+        guards = ordinal == groups.guard and len(uses) == 1
         return uses[ordinal] + (" and early retractions" if guards else "")
-    if ordinal == node.guard:
+    if ordinal == groups.guard:
         return "to detect early retractions"
-    if node.trees[ordinal].follows is not None:
+    if groups.trees[ordinal].follows is not None:
         return "to find the arrival of a value"
     return "followed by the arrivals of its values"
 
@@ -250,15 +258,16 @@ class Size:
 
 def group_size(node: Node, names: Sequence[str]) -> Size:
     """Return the size of a group's row in a run of the group tree."""
-    fixed = sum(a.digits for a in node.accumulators if not a.floating) + COUNT_DIGITS
+    groups = require(node.groups)
+    fixed = sum(a.digits for a in groups.accumulators if not a.floating) + COUNT_DIGITS
     bits = HASH_BITS + DEAD_BITS + SHOWN_BITS + fixed * DIGIT_BITS
-    bits += sum(POWER_BITS + OFFSET_BITS for a in node.accumulators if a.floating)
+    bits += sum(POWER_BITS + OFFSET_BITS for a in groups.accumulators if a.floating)
     stored = node.stored_types
-    bits += sum(map(type_bits, stored)) + (CHAIN_BITS if node.trees else 0)
+    bits += sum(map(type_bits, stored)) + (CHAIN_BITS if groups.trees else 0)
     varies = [n for n, t in zip(names, stored, strict=False) if not is_fixed(t)]
-    varies += [f"digits of a{i}" for i, a in enumerate(node.accumulators) if a.floating]
-    for ordinal, side in _stored_extremes(node):
-        types = component_types(node, node.trees[ordinal])
+    varies += [f"digits of a{i}" for i, a in enumerate(groups.accumulators) if a.floating]
+    for ordinal, side in _stored_extremes(groups):
+        types = component_types(node, groups.trees[ordinal])
         bits += sum(map(type_bits, types))
         if not all(map(is_fixed, types)):
             varies.append(f"{side} entry of tree {ordinal}")
@@ -280,12 +289,13 @@ def entry_size(node: Node, ordinal: int, names: Sequence[str]) -> Size:
     An entry consists of its group, its key in order-preserving form, its values, and its weight in
     each tree that shares the runs.
     """
-    tree = node.trees[ordinal]
+    trees = require(node.groups).trees
+    tree = trees[ordinal]
     if tree.extremes_only or tree.within is not None:
         return Size(0, ())
     types = component_types(node, tree)
     bits = HASH_BITS + CHAIN_BITS + RUNNING_SUM_BITS + sum(map(type_bits, types))
-    bits += WEIGHT_BITS * len(trees_together([other.within for other in node.trees], ordinal))
+    bits += WEIGHT_BITS * len(trees_together([other.within for other in trees], ordinal))
     varies = tuple(n for n, t in zip(names, types, strict=True) if not is_fixed(t))
     bits += 8 * WORD_BYTES + OFFSET_BITS if varies else 8 * WORD_BYTES * _words(node, ordinal)
     return Size(-(-bits // 8), tuple(dict.fromkeys(varies)))
@@ -296,7 +306,7 @@ def _words(node: Node, ordinal: int) -> int:
 
     A key has the bytes of its values, and a flag for each value that may be null.
     """
-    tree = node.trees[ordinal]
+    tree = require(node.groups).trees[ordinal]
     size = 0
     for i, (type_, component) in enumerate(
         zip(component_types(node, tree), tree.components, strict=True)
@@ -306,18 +316,19 @@ def _words(node: Node, ordinal: int) -> int:
 
 
 def _has_flag(node: Node, ordinal: int, place: int, component: TreeComponent) -> bool:
-    tree = node.trees[ordinal]
+    groups = require(node.groups)
+    tree = groups.trees[ordinal]
     if component.argument in (ARRIVAL_BATCH, ARRIVAL_POSITION):
         return False
     condition = node.arguments[component.argument][1]
     type_ = _component_type(node, tree, component)
-    nullable = node.stores_whole_rows(ordinal) or type_.nullable or condition is not None
+    nullable = groups.stores_whole_rows(ordinal) or type_.nullable or condition is not None
     return nullable and (tree.elements or place not in tree.skipped)
 
 
-def _stored_extremes(node: Node) -> tuple[tuple[int, str], ...]:
+def _stored_extremes(groups: Groups) -> tuple[tuple[int, str], ...]:
     """Return the extremes that are stored with a group as (tree, side), each once."""
-    return tuple(dict.fromkeys((require(r.tree), r.side) for r in node.reads if r.side))
+    return tuple(dict.fromkeys((require(r.tree), r.side) for r in groups.reads if r.side))
 
 
 def component_types(node: Node, tree: ValueTree) -> tuple[Type, ...]:
@@ -365,7 +376,7 @@ def _columns_of_flow(flow: Flow) -> tuple[OperatorColumns, ...]:
 
 
 def _operator_columns(node: Node, names: NodeNames) -> OperatorColumns:
-    state = state_of(node, names)
+    state, groups = state_of(node, names), node.groups or WEIGHT_ALONE
     keys, values = _key_and_value_names(node, names)
     return OperatorColumns(
         kind=node.describe().kind,
@@ -375,7 +386,7 @@ def _operator_columns(node: Node, names: NodeNames) -> OperatorColumns:
             NumberColumns(
                 described.what, a.kind, 0 if a.floating else a.digits, _scale(node, a), a.tree
             )
-            for described, a in zip(state.accumulators, node.accumulators, strict=True)
+            for described, a in zip(state.accumulators, groups.accumulators, strict=True)
         ),
         trees=tuple(
             TreeColumns(described.what, values, described.within)
@@ -386,7 +397,7 @@ def _operator_columns(node: Node, names: NodeNames) -> OperatorColumns:
 
 def _key_and_value_names(node: Node, names: NodeNames) -> tuple[list[str], list[str]]:
     columns = [show_text(name) for name in names.output]
-    if node.port_columns is not None:
+    if node.groups is None:
         return [say(key, names.inputs) for key in node.keys], columns
     keys, values = columns[: len(node.keys)], columns[len(node.keys) :]
     if node.sets:  # the set index is the last output column, and the last state key
@@ -396,11 +407,11 @@ def _key_and_value_names(node: Node, names: NodeNames) -> tuple[list[str], list[
 
 def _tree_columns(node: Node, names: NodeNames) -> tuple[tuple[str, ...], ...]:
     """Return the names of the values of every tree."""
-    if node.port_columns is not None:
+    if node.groups is None:
         return tuple(map(stored_names, node.inputs, names.ports))
     return tuple(
         tuple(argument_text(c.argument, node, names.inputs) for c in tree.components)
-        for tree in node.trees
+        for tree in node.groups.trees
     )
 
 

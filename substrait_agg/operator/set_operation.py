@@ -31,8 +31,6 @@ class SetOperationSpec(MultisetSpec):
 
     operation: SetOperationKind
 
-    row_wise = True  # partial sums would lose the port
-
     @property
     def row_counts(self) -> tuple[int, ...]:
         """Return the accumulators: each counts the rows of a port."""

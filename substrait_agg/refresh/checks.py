@@ -18,6 +18,7 @@ from substrait_agg.refresh.ownership import (
     tables_read,
 )
 from substrait_agg.refresh.policies import RefreshPolicies
+from substrait_agg.required import require
 
 Table = tuple[str, ...]
 
@@ -68,7 +69,7 @@ def not_incremental(flow: Flow, operators: Collection[int]) -> Iterator[Obstacle
                     measure.path,
                     f"{measure.name} is computed again from all values of each group that changes",
                 )
-        if node.port_columns is not None and not node.keys:
+        if node.groups is None and not node.keys:
             yield Obstacle(
                 node.path,
                 "a join without equal columns compares each changed row with all rows of the other side",
@@ -77,7 +78,8 @@ def not_incremental(flow: Flow, operators: Collection[int]) -> Iterator[Obstacle
 
 def _reads_whole_group(measure: BoundMeasure, node: Node) -> bool:
     if measure.kind == "user":
-        states = zip(node.measures, node.reads, strict=True)
+        groups = require(node.groups)
+        states = zip(groups.measures, groups.reads, strict=True)
         return any(m is measure and state.tree is not None for m, state in states)
     return KINDS[measure.kind].input in WHOLE_GROUP
 
@@ -112,7 +114,7 @@ def not_recomputable(
 
 
 def _node_obstacles(node: Node) -> Iterator[Obstacle]:
-    if any(_by_arrival(tree) for tree in node.trees):
+    if node.groups is not None and any(map(_by_arrival, node.groups.trees)):
         yield Obstacle(node.path, "it depends on the order in which rows arrived")
     if any(measure.kind == "surrogate_key" for measure in node.measures):
         yield Obstacle(node.path, "its surrogate keys would change")

@@ -106,5 +106,4 @@ class RefreshChooser:
 
 def _stores_rows(node: Node) -> bool:
     """Return whether an operator stores rows, as joins do, or values of groups, as `median` does."""
-    values = any(not tree.extremes_only for tree in node.trees)
-    return values or node.port_columns is not None
+    return node.groups is None or not all(tree.extremes_only for tree in node.groups.trees)

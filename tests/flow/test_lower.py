@@ -126,20 +126,23 @@ def test_rows_of_the_plan_are_pruned_too() -> None:
 
 
 def _reads(node: Node) -> tuple[tuple[int | None, ...], ...]:
-    return tuple(read.accumulators for read in node.reads)
+    return tuple(read.accumulators for read in require(node.groups).reads)
 
 
 def test_measures_over_one_argument_share_their_accumulators() -> None:
     node = sums(
         measure("sum", col("big")), measure("avg", col("big")), measure("count", col("big"))
     ).operators[0]
-    assert node.accumulators == (Accumulator("integer", 0, 64, 4), Accumulator("count", 0, 0, 2))
+    assert require(node.groups).accumulators == (
+        Accumulator("integer", 0, 64, 4),
+        Accumulator("count", 0, 0, 2),
+    )
     assert _reads(node) == ((0, 1), (0, 1), (1,))
 
 
 def test_values_that_are_never_null_are_counted_by_the_total_weight() -> None:
     node = sums(measure("sum", col("must")), COUNT, measure("count", col("must"))).operators[0]
-    assert node.accumulators == (Accumulator("integer", 0, 64, 4),)
+    assert require(node.groups).accumulators == (Accumulator("integer", 0, 64, 4),)
     assert _reads(node) == ((0, None), (None,), (None,))
 
 
@@ -167,7 +170,7 @@ def test_sizes_of_accumulators() -> None:
     for weight, expected in (("changelog", (3, 6, 0)), ("weighted", (5, 8, 0))):
         root = aggregate(read(), (), measures)
         node = flow_of(root, *"abc", weights={("t",): weight}).operators[0]  # type: ignore[dict-item]
-        totals = [node.accumulators[require(total)] for total, *_ in _reads(node)]
+        totals = [require(node.groups).accumulators[require(total)] for total, *_ in _reads(node)]
         assert tuple(a.digits for a in totals) == expected
         assert [(a.kind, a.bits) for a in totals] == [
             ("integer", 32),
@@ -208,7 +211,7 @@ def test_rows_computed_above_the_last_aggregate_are_kept() -> None:
     first, last = flow.operators
     assert (type(first), type(last)) == (Aggregate, Distinct)
     assert last.branches[0].origin == OperatorOrigin(0, first.types)
-    assert (last.measures, last.accumulators) == ((), ())
+    assert (last.measures, require(last.groups).accumulators) == ((), ())
     assert [str(t) for t in last.types] == ["string?"]
     assert (first.weight, last.weight) == ("append_only", "changelog")
     assert flow.views[0].output == (0,)

@@ -14,6 +14,7 @@ from substrait_agg.flow.passes.lower import lower
 from substrait_agg.plan.model import FilterRel, ProjectRel, SetOperationKind, SetRel
 from substrait_agg.plan.types import BOOL, I64
 from substrait_agg.report.html.explain import plan_html
+from substrait_agg.required import require
 from tests.bind.build import ROOT, aggregate, at, bound, call, lit, measure, read
 from tests.flow.explained import of
 
@@ -31,7 +32,7 @@ def test_every_input_is_a_port() -> None:
     assert isinstance(node, SetOperation)
     assert [[b.port for b in port.branches] for port in node.inputs] == [[0, 0], [1]]
     assert node.row_wise
-    assert [a.port for a in node.accumulators] == [0, 1]
+    assert [a.port for a in require(node.groups).accumulators] == [0, 1]
 
 
 @pytest.mark.parametrize("kind", SET_OUTPUTS)

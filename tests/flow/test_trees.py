@@ -12,6 +12,7 @@ from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.plan.model import Literal, MeasureCall, ScalarCall, SortField
 from substrait_agg.plan.types import I64, STRING
+from substrait_agg.required import require
 from tests.bind.build import aggregate, bound, call, col, lit, measure, read
 
 SMALL = ("min", "max", "count_distinct", "list_agg")
@@ -38,7 +39,7 @@ def test_measures_over_the_same_values_keep_one_tree() -> None:
     """min, max, a distinct count, a distinct sum and a list over x, in any number."""
     given = [measure(name, col("big")) for name in SMALL]
     flow = flow_of(*given, distinct("sum", col("big")), measure("median", col("big")))
-    assert len(flow.operators[0].trees) == 1
+    assert len(require(flow.operators[0].groups).trees) == 1
     text = plan_text(explain_flow(flow))
     assert "tree 0: ordered by big, shared by measures 0, 1, 2, 3, 4, 5" in text
     assert "tree 1" not in text
@@ -57,8 +58,12 @@ def test_measures_over_the_same_values_keep_one_tree() -> None:
 def test_another_value_filter_treatment_of_nulls_or_order_is_another_tree(
     one: MeasureCall, other: MeasureCall
 ) -> None:
-    assert len(node_of(one, other).trees) == 2
-    assert len(node_of(one, one).trees) == len(node_of(other, other).trees) == 1
+    assert len(require(node_of(one, other).groups).trees) == 2
+    assert (
+        len(require(node_of(one, one).groups).trees)
+        == len(require(node_of(other, other).groups).trees)
+        == 1
+    )
 
 
 def test_filters_of_distinct_counts_are_weights_of_one_tree() -> None:
@@ -66,7 +71,7 @@ def test_filters_of_distinct_counts_are_weights_of_one_tree() -> None:
     every, some = distinct("count", col("big")), distinct("sum", col("big"))
     flow = flow_of(every, replace(every, filter=col("flag")), some)
     text = plan_text(explain_flow(flow))
-    assert [tree.within for tree in flow.operators[0].trees] == [None, 0]
+    assert [tree.within for tree in require(flow.operators[0].groups).trees] == [None, 0]
     assert "where flag, of measure 1\n    a further weight in the entries of tree 0\n" in text
     sizes = [
         explain_flow(f).operators[0].state.trees[0].entry_bytes for f in (flow, flow_of(every))
@@ -80,7 +85,7 @@ def test_nulls_that_count_come_first_where_no_sort_says_otherwise(name: str) -> 
     further = [lit(1, I64)] if name == "nth_value" else []
 
     def ways(*sorts: SortField) -> list[tuple[bool, bool]]:
-        (tree, *_) = node_of(measure(name, col("x"), *further, sorts=sorts)).trees
+        (tree, *_) = require(node_of(measure(name, col("x"), *further, sorts=sorts)).groups).trees
         return [(c.descending, c.nulls_first) for c in tree.components]
 
     if name != "first_value":  # that goes by arrival
@@ -96,7 +101,7 @@ def test_filters_that_look_alike_stay_apart() -> None:
         measure("max", col("big"), filter=_equals(lit(value, type_)))
         for value, type_ in (("1", STRING), (1, I64))
     ]
-    assert len(node_of(*given).trees) == 2
+    assert len(require(node_of(*given).groups).trees) == 2
 
 
 def _equals(value: Literal) -> ScalarCall:
@@ -104,4 +109,9 @@ def _equals(value: Literal) -> ScalarCall:
 
 
 def test_sums_without_distinct_need_no_tree() -> None:
-    assert node_of(measure("sum", col("big")), measure("corr", col("x"), col("x"))).trees == ()
+    assert (
+        require(
+            node_of(measure("sum", col("big")), measure("corr", col("x"), col("x"))).groups
+        ).trees
+        == ()
+    )

@@ -17,6 +17,7 @@ from substrait_agg.functions.aggregates.accumulators import EarlyRetraction
 from substrait_agg.operator.upsert.spec import upsert_spec
 from substrait_agg.plan.model import Relation, SetRel
 from substrait_agg.plan.types import FP64, I64, STRING
+from substrait_agg.required import require
 from tests.bind.build import ROOT, aggregate, bound, col, measure, read
 
 TABLE = ("t",)
@@ -109,7 +110,7 @@ def test_upserts_never_retract_early(early: EarlyRetraction) -> None:
     """The output of the operator is exact, so no rows are stored to check it."""
     root = aggregate(read(), (col("name"),), (COUNT,))
     flow = flow_of(root, "k", "n", upsert=UpsertDeclaration(("must",)), early=early)
-    assert [(n.early, n.guard, n.weight) for n in flow.operators] == [
+    assert [(n.early, require(n.groups).guard, n.weight) for n in flow.operators] == [
         ("carry", None, "changelog")
     ] * 2
 

@@ -301,19 +301,15 @@ def node_of(
     sets: tuple[tuple[int, ...], ...] = (),
 ) -> Aggregate:
     """The operator of an aggregate over the columns `COLUMNS`."""
-    shared = state_layout(measures, weight)
+    arguments, groups = state_layout(measures, weight)
     index = (I32.as_nullable(False),) if sets else ()
     return Aggregate(
         id=0,
-        inputs=(Port((), tuple(map(column, keys)), shared.arguments),),
-        measures=measures,
-        trees=shared.trees,
-        accumulators=shared.accumulators,
-        reads=shared.reads,
+        inputs=(Port((), tuple(map(column, keys)), arguments, sets),),
+        groups=groups,
         types=(*(COLUMNS[k] for k in keys), *(m.type for m in measures), *index),
         weight=weight,
         path="relations[0]",
-        sets=sets,
     )
 
 

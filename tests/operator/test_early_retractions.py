@@ -40,17 +40,13 @@ def guarded(node: Aggregate, early: EarlyRetraction) -> Aggregate:
     """The operator under a policy."""
     weight: WeightKind = "weighted" if early == "quarantine" else node.weight
     keys = node.keys if node.sets else ()
-    shared = state_layout(node.measures, weight, guarded=True, keys=keys)
+    arguments, groups = state_layout(node.measures, weight, guarded=True, keys=keys)
     return replace(
         node,
-        inputs=(Port((), node.keys, shared.arguments),),
-        trees=shared.trees,
-        accumulators=shared.accumulators,
-        reads=shared.reads,
-        computed=shared.computed,
+        inputs=(Port((), node.keys, arguments, node.sets),),
+        groups=groups,
         weight=weight,
         early=early,
-        guard=len(shared.trees) - 1,
     )
 
 

@@ -83,12 +83,12 @@ def test_state_is_shared_by_what_it_holds(tmp_path: Path) -> None:
         measure("min", "long"), measure("max", "long"), measure("count", "long", distinct=True),
         measure("list", "long"), measure("median", "long"),
     ]  # fmt: skip
-    assert len(state_layout(tuple(same), "changelog").trees) == 1
+    assert len(state_layout(tuple(same), "changelog")[1].trees) == 1
     others = [
         measure("min", "long", filter_=FLAG), measure("min", "long", filter_=OTHER),
         measure("list", "long", keep_nulls=True),
     ]  # fmt: skip
-    assert len(state_layout((*same, *others), "changelog").trees) == 4
+    assert len(state_layout((*same, *others), "changelog")[1].trees) == 4
     made = world(tmp_path, *same, *others)
     made.batch([row(k0=1, long=i, flag=i % 2 == 0) for i in range(6)])
     made.batch([*gone(row(k0=1, long=0, flag=True)), row(k0=1)])

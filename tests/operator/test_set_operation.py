@@ -28,7 +28,7 @@ from substrait_agg.commit.tasks.task_plan import TaskPlan, TaskResult
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.graph import Forget
 from substrait_agg.flow.graph.nodes import Port
-from substrait_agg.flow.graph.set_operation import SET_OUTPUTS, SetOperation
+from substrait_agg.flow.graph.set_operation import SET_OUTPUTS, SetOperation, port_counts
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 from substrait_agg.operator.common.emission import ALL, NONE, Emission
 from substrait_agg.operator.common.names import CLOSED, GROUP, PORT, WEIGHT
@@ -59,6 +59,7 @@ def spec_of(
         id=0,
         inputs=tuple(Port((), columns(TYPES)) for _ in range(inputs)),
         types=TYPES,
+        groups=port_counts(inputs),
         weight=weight,
         path="",
         early=early,

@@ -50,7 +50,7 @@ def random_node(random: Random, weight: WeightKind) -> Aggregate:
 
 
 def shares(node: Aggregate) -> bool:
-    return any(tree.within is not None for tree in node.trees)
+    return any(tree.within is not None for tree in node.groups.trees)
 
 
 def node_that_shares(random: Random, weight: WeightKind) -> Aggregate:

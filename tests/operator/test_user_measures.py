@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import pytest
 
 from substrait_agg.bind.bound import BoundMeasure
 from substrait_agg.errors import RunFailed
-from substrait_agg.flow.graph.measures import state_layout
 from substrait_agg.functions.aggregates import user
 from substrait_agg.plan.types import FP64, Type
 from tests.operator.measures_draw import COLUMNS, NAMES, column, node_of
@@ -110,8 +108,7 @@ def rows(*pairs: tuple[float | None, int]) -> list[Row]:
 
 
 def world(folder: Path, *measures: BoundMeasure) -> World:
-    computed = state_layout(measures, "weighted").computed
-    return World(replace(node_of(("k0",), measures, "weighted"), computed=computed), folder)
+    return World(node_of(("k0",), measures, "weighted"), folder)
 
 
 def test_several_measures_of_one_class_with_and_without_distinct(

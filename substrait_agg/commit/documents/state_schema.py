@@ -20,6 +20,8 @@ from substrait_agg.document_fields import (
 from substrait_agg.flow.graph.graph import (
     ARRIVAL_BATCH,
     COMPUTED,
+    WEIGHT_ALONE,
+    Groups,
     OperatorOrigin,
     TableOrigin,
     ValueTree,
@@ -247,8 +249,9 @@ def _operator(node: Node, identity: Identity, shown: bool) -> OperatorSchema:
         )
         for (print_, condition), (value, _) in zip(identity.arguments, node.arguments, strict=True)
     )
-    trees = _trees(node, arguments)
-    ends = dict.fromkeys((read.tree, read.side) for read in node.reads if read.side)
+    groups = node.groups or WEIGHT_ALONE
+    trees = _trees(groups, arguments)
+    ends = dict.fromkeys((read.tree, read.side) for read in groups.reads if read.side)
     return OperatorSchema(
         rows=identity.rows,
         kind=node.describe().keeps,
@@ -259,7 +262,7 @@ def _operator(node: Node, identity: Identity, shown: bool) -> OperatorSchema:
         forget=node.forget,
         shown=shown,
         arguments=arguments,
-        numbers=tuple(_number(node, a, arguments, trees) for a in node.accumulators),
+        numbers=tuple(_number(groups, a, arguments, trees) for a in groups.accumulators),
         trees=trees,
         extremes=tuple(ExtremeSchema(require(tree), side) for tree, side in ends),
         measures=tuple(
@@ -270,19 +273,17 @@ def _operator(node: Node, identity: Identity, shown: bool) -> OperatorSchema:
                 read.tree,
             )
             for print_, measure, read in zip(
-                identity.measures, node.measures, node.reads, strict=True
+                identity.measures, groups.measures, groups.reads, strict=True
             )
         ),
-        ports=()
-        if node.port_columns is None
-        else tuple(len(port.arguments) for port in node.inputs),
+        ports=() if node.groups is not None else tuple(len(port.arguments) for port in node.inputs),
     )
 
 
-def _trees(node: Node, arguments: Sequence[ArgumentSchema]) -> tuple[TreeSchema, ...]:
+def _trees(groups: Groups, arguments: Sequence[ArgumentSchema]) -> tuple[TreeSchema, ...]:
     schemas: list[TreeSchema] = []
-    for ordinal, tree in enumerate(node.trees):
-        holds = _holds(tree, whole=node.stores_whole_rows(ordinal))
+    for ordinal, tree in enumerate(groups.trees):
+        holds = _holds(tree, whole=groups.stores_whole_rows(ordinal))
         columns = tuple(c.argument if c.argument < ARRIVAL_BATCH else None for c in tree.components)
         follows = tree.follows and [
             schemas[tree.follows.tree].print,
@@ -295,7 +296,9 @@ def _trees(node: Node, arguments: Sequence[ArgumentSchema]) -> tuple[TreeSchema,
         ]
         present = _argument_digests(arguments, tree.present)
         print_ = digest([holds, parts, list(tree.skipped), present, follows])
-        entries = None if tree.extremes_only else node.accumulators.index(tree_counters(ordinal)[1])
+        entries = (
+            None if tree.extremes_only else groups.accumulators.index(tree_counters(ordinal)[1])
+        )
         schemas.append(
             TreeSchema(print_, columns, tree.skipped, tree.present, holds, entries, tree.within)
         )
@@ -317,7 +320,7 @@ def _argument_digests(arguments: Sequence[ArgumentSchema], ordinal: int | None) 
 
 
 def _number(
-    node: Node,
+    groups: Groups,
     accumulator: Accumulator,
     arguments: Sequence[ArgumentSchema],
     trees: Sequence[TreeSchema],
@@ -325,7 +328,7 @@ def _number(
     read = tuple(a for a in (accumulator.argument, accumulator.other) if a is not None)
     by: list[str] = []
     if accumulator.argument is not None and accumulator.argument >= COMPUTED:
-        computed = node.computed[accumulator.argument - COMPUTED]
+        computed = groups.computed[accumulator.argument - COMPUTED]
         read, by = computed.arguments, [computed.implementation, computed.column]
     tree = trees[accumulator.tree].print if accumulator.tree is not None else ""
     what = [accumulator.kind, accumulator.bits, accumulator.digits, by]

@@ -4,29 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from substrait_agg.bind.bound import BoundMeasure
-from substrait_agg.flow.graph.graph import MeasureState, UserColumn, ValueTree
+from substrait_agg.flow.graph.graph import Groups
 from substrait_agg.flow.graph.nodes import Node, NodeDescription
-from substrait_agg.functions.aggregates.accumulators import Accumulator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate(Node):
-    """Groups with measures.
+    """Groups with measures."""
 
-    Attributes:
-        measures: see `Node`, as for all others.
-        guard: the tree of whole input rows, after all others; None if early retractions are
-            carried.
-    """
-
-    measures: tuple[BoundMeasure, ...] = ()
-    trees: tuple[ValueTree, ...] = ()
-    accumulators: tuple[Accumulator, ...] = ()
-    reads: tuple[MeasureState, ...] = ()
-    sets: tuple[tuple[int, ...], ...] = ()
-    computed: tuple[UserColumn, ...] = ()
-    guard: int | None = None
+    groups: Groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from typing import Literal as OneOf
 
-from substrait_agg.bind.bound import Expr
+from substrait_agg.bind.bound import BoundMeasure, Expr
+from substrait_agg.functions.aggregates.accumulators import Accumulator
 from substrait_agg.plan.types import Type
 
 
@@ -245,3 +247,50 @@ class MeasureState:
     tree: int | None = None
     values: tuple[int, ...] = ()
     side: Side = ""
+
+
+def row_wise(
+    trees: Sequence[Any], computed: Sequence[object], accumulators: Sequence[Accumulator]
+) -> bool:
+    """Return whether the state of an operator needs more than partial sums and extremes.
+
+    Trees with entries, products and computed columns are no sums, and sums would lose the port.
+    """
+    single = any(a.kind == "product" or a.port is not None for a in accumulators)
+    return single or bool(computed) or not all(tree.partial for tree in trees)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """What an operator stores per group, besides the key and the total weight.
+
+    Attributes:
+        measures: the measures that are computed per group, in order.
+        reads: per measure, the state that it is computed from.
+        trees: the ordered trees.
+        accumulators: the numbers besides the total weight, each shared by its measures.
+        computed: the argument columns from `COMPUTED` on.
+        guard: the tree of whole input rows that detects early retractions; None without one.
+        keeps_rows: whether the entries of every tree are whole rows, and not only those of the guard.
+    """
+
+    measures: tuple[BoundMeasure, ...] = ()
+    reads: tuple[MeasureState, ...] = ()
+    trees: tuple[ValueTree, ...] = ()
+    accumulators: tuple[Accumulator, ...] = ()
+    computed: tuple[UserColumn, ...] = ()
+    guard: int | None = None
+    keeps_rows: bool = False
+
+    @property
+    def row_wise(self) -> bool:
+        """Return whether the input comes row by row."""
+        return row_wise(self.trees, self.computed, self.accumulators)
+
+    def stores_whole_rows(self, tree: int) -> bool:
+        """Return whether the entries of a tree are whole rows, in which any value may be null."""
+        return self.keeps_rows or tree == self.guard
+
+
+WEIGHT_ALONE = Groups()
+"""The state of groups of which only the total weight is stored."""

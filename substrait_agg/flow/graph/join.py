@@ -53,8 +53,8 @@ class Join(RowNode):
     columns_of_sides: tuple[tuple[int, ...], tuple[int, ...]]
     chosen: tuple[int, ...]
     nested_loop: bool = False
+    groups: None = None
 
-    row_wise = True
     stored_types = ()
     timed_by = ()  # a row may match a row of any time
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import partial, reduce
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Conditional, Constant, Expr
-from substrait_agg.flow.graph.graph import MeasureState, Side, ValueTree
-from substrait_agg.flow.graph.state_layout import StateLayout, StateLayoutBuilder
+from substrait_agg.flow.graph.graph import Groups, MeasureState, Side, ValueTree
+from substrait_agg.flow.graph.state_layout import Argument, StateLayoutBuilder
 from substrait_agg.functions.aggregates.accumulators import (
     MET,
     TREE_COUNTERS,
@@ -27,6 +27,7 @@ from substrait_agg.functions.aggregates.user import AdditiveMeasure
 from substrait_agg.plan.types import BOOL, INTEGER_BITS
 from substrait_agg.required import require
 
+Arguments = tuple[Argument, ...]
 Decompose = Callable[[BoundMeasure, StateLayoutBuilder], MeasureState]
 
 
@@ -36,8 +37,8 @@ def state_layout(
     *,
     guarded: bool = False,
     keys: tuple[Expr, ...] = (),
-) -> StateLayout:
-    """Return the state from which all measures can be computed, without duplicates.
+) -> tuple[Arguments, Groups]:
+    """Return the arguments and the state from which all measures are computed, without duplicates.
 
     Args:
         measures: over one input.
@@ -50,14 +51,18 @@ def state_layout(
     reads = tuple(_DECOMPOSE[KINDS[measure.kind].input](measure, sharing) for measure in measures)
     if guarded:
         sharing.whole_rows(keys)
-    shared = StateLayout(
-        tuple(sharing.arguments),
+    arguments = tuple(sharing.arguments)
+    groups = Groups(
+        measures,
+        reads,
         tuple(sharing.trees),
         tuple(sharing.accumulators),
-        reads,
         tuple(sharing.computed),
+        len(sharing.trees) - 1 if guarded else None,
     )
-    return with_filters(extremes_only(shared) if weight == "append_only" else shared)
+    if weight == "append_only":
+        groups = extremes_only(groups, arguments)
+    return arguments, with_filters(groups, arguments)
 
 
 def _present(value: Expr) -> Expr:
@@ -233,7 +238,7 @@ _ORDERED_BY_SPARK = frozenset({
 """Kinds of values of fixed size. For other kinds Spark would sort the rows of a batch."""
 
 
-def extremes_only(shared: StateLayout) -> StateLayout:
+def extremes_only(shared: Groups, arguments: Arguments) -> Groups:
     """Return the state layout of an aggregate without deletions in its input.
 
     A tree of which only extremes are read keeps only these.
@@ -246,7 +251,7 @@ def extremes_only(shared: StateLayout) -> StateLayout:
     return replace(
         shared,
         trees=tuple(
-            replace(tree, extremes_only=True, partial=_is_partial(tree, shared))
+            replace(tree, extremes_only=True, partial=_is_partial(tree, arguments))
             if i in alone
             else tree
             for i, tree in enumerate(shared.trees)
@@ -256,7 +261,7 @@ def extremes_only(shared: StateLayout) -> StateLayout:
     )
 
 
-def _reads_only_extremes(ordinal: int, tree: ValueTree, shared: StateLayout) -> bool:
+def _reads_only_extremes(ordinal: int, tree: ValueTree, shared: Groups) -> bool:
     readers = [read for read in shared.reads if read.tree == ordinal]
     if tree.follows or not readers or not all(read.side for read in readers):
         return False
@@ -265,7 +270,7 @@ def _reads_only_extremes(ordinal: int, tree: ValueTree, shared: StateLayout) -> 
     return ordinal not in (*followed, *summed)
 
 
-def with_filters(shared: StateLayout) -> StateLayout:
+def with_filters(shared: Groups, arguments: Arguments) -> Groups:
     """Return the state layout with the trees of FILTERs in the runs of the tree without one.
 
     The trees have the same values, of which only counts and sums are read. A search, a write and a
@@ -274,18 +279,18 @@ def with_filters(shared: StateLayout) -> StateLayout:
     counted = {i for i, tree in enumerate(shared.trees) if _is_only_counted(i, tree, shared)}
     places: dict[str, int] = {}
     for i in sorted(counted):
-        values, filtered = _values(shared, i)
+        values, filtered = _values(shared.trees[i], arguments)
         if not filtered:
             places[repr(values)] = i
     trees = []
     for i, tree in enumerate(shared.trees):
-        values, filtered = _values(shared, i) if i in counted else ((), False)
+        values, filtered = _values(shared.trees[i], arguments) if i in counted else ((), False)
         within = places.get(repr(values)) if filtered else None
         trees.append(replace(tree, within=within))
     return replace(shared, trees=tuple(trees))
 
 
-def _is_only_counted(ordinal: int, tree: ValueTree, shared: StateLayout) -> bool:
+def _is_only_counted(ordinal: int, tree: ValueTree, shared: Groups) -> bool:
     """Return whether all that is read of a tree are counts and sums over its live entries."""
     whole = len(tree.skipped) == len(tree.components) and tree.present is None
     plain = whole and not tree.elements and not tree.follows and not tree.extremes_only
@@ -294,25 +299,24 @@ def _is_only_counted(ordinal: int, tree: ValueTree, shared: StateLayout) -> bool
     return plain and not followed and all(read.accumulators and not read.values for read in readers)
 
 
-def _values(shared: StateLayout, ordinal: int) -> tuple[tuple[object, ...], bool]:
+def _values(tree: ValueTree, arguments: Arguments) -> tuple[tuple[object, ...], bool]:
     """Return the components of a tree without its FILTER, and whether it has one."""
-    components = shared.trees[ordinal].components
-    arguments = [shared.arguments[c.argument] for c in components]
+    read = [arguments[c.argument] for c in tree.components]
     values = tuple(
         (value, c.descending, c.nulls_first)
-        for c, (value, _) in zip(components, arguments, strict=True)
+        for c, (value, _) in zip(tree.components, read, strict=True)
     )
-    return values, any(condition is not None for _, condition in arguments)
+    return values, any(condition is not None for _, condition in read)
 
 
-def _is_partial(tree: ValueTree, shared: StateLayout) -> bool:
+def _is_partial(tree: ValueTree, arguments: Arguments) -> bool:
     """Return whether Spark can find the extremes of a group while it sums.
 
     It can if it orders the values as the tree does.
     """
     if len(tree.components) > 1 or not tree.skipped or tree.components[0].descending:
         return False
-    value, _ = shared.arguments[tree.components[0].argument]
+    value, _ = arguments[tree.components[0].argument]
     return value is not None and value.type.kind in _ORDERED_BY_SPARK
 
 

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from typing import Literal as OneOf
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Expr, SortKey
 from substrait_agg.bind.rewrite import call_durations
 from substrait_agg.flow.graph.graph import (
+    WEIGHT_ALONE,
     Branch,
     Forget,
-    MeasureState,
+    Groups,
     OperatorOrigin,
-    UserColumn,
-    ValueTree,
 )
 from substrait_agg.flow.graph.time_steps import EventKey, TimeStep
-from substrait_agg.functions.aggregates.accumulators import Accumulator, EarlyRetraction, WeightKind
+from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 from substrait_agg.functions.windows import windows_per_row
 from substrait_agg.plan.types import Type
-
-
-def row_wise(
-    trees: Sequence[Any], computed: Sequence[object], accumulators: Sequence[Accumulator]
-) -> bool:
-    """Return whether the state of an operator needs more than partial sums and extremes."""
-    products = any(a.kind == "product" for a in accumulators)
-    return products or bool(computed) or not all(tree.partial for tree in trees)
 
 
 def _windows_of(key: Expr) -> int:
@@ -51,11 +40,13 @@ class Port:
         keys: expressions over these columns that determine the exchange; none for one group of all
             rows.
         arguments: further expressions that the operator reads per row.
+        sets: the ordinals of the keys of each grouping set; empty if all keys are the only set.
     """
 
     branches: tuple[Branch, ...]
     keys: tuple[Expr, ...]
     arguments: tuple[Argument, ...] = ()
+    sets: tuple[tuple[int, ...], ...] = ()
 
     @property
     def static(self) -> bool:
@@ -88,6 +79,7 @@ class Node:
         types: types of the output columns.
         weight: what is known about the weights of its input.
         path: path in the plan.
+        groups: what it stores per group; None if its state consists of the rows of its ports.
         early: what happens to early retractions.
         events: the keys that follow event time (`flow.passes.event_time`).
         forget: what happens to the rows in the view of idle groups that are evicted; empty if none
@@ -104,6 +96,7 @@ class Node:
     types: tuple[Type, ...]
     weight: WeightKind
     path: str
+    groups: Groups | None = WEIGHT_ALONE
     early: EarlyRetraction = "carry"
     events: tuple[EventKey, ...] = ()
     forget: Forget = ""
@@ -139,16 +132,13 @@ class Node:
 
     @property
     def sets(self) -> tuple[tuple[int, ...], ...]:
-        """Return the key ordinals of each grouping set; empty if all keys are the only set."""
-        return ()
+        """Return the grouping sets of the first port; see `Port`."""
+        return self.inputs[0].sets
 
     @property
     def row_wise(self) -> bool:
-        """Return whether its input comes row by row.
-
-        Trees with entries, products and computed columns are not sums.
-        """
-        return row_wise(self.trees, self.computed, self.accumulators)
+        """Return whether its input comes row by row."""
+        return self.groups is None or self.groups.row_wise
 
     @property
     def windows_per_row(self) -> int:
@@ -167,41 +157,12 @@ class Node:
     @property
     def measures(self) -> tuple[BoundMeasure, ...]:
         """Return the measures that are computed per group, in order."""
-        return ()
+        return () if self.groups is None else self.groups.measures
 
     @property
     def frame_measures(self) -> tuple[BoundMeasure, ...]:
         """Return the measures that are computed per frame of rows."""
         return ()
-
-    @property
-    def trees(self) -> tuple[ValueTree, ...]:
-        """Return the ordered trees."""
-        return ()
-
-    @property
-    def accumulators(self) -> tuple[Accumulator, ...]:
-        """Return the numbers per group besides its total weight, each shared by its measures."""
-        return ()
-
-    @property
-    def reads(self) -> tuple[MeasureState, ...]:
-        """Return, per measure, the state that it is computed from."""
-        return ()
-
-    @property
-    def computed(self) -> tuple[UserColumn, ...]:
-        """Return the argument columns from `COMPUTED` on."""
-        return ()
-
-    @property
-    def guard(self) -> int | None:
-        """Return the tree of whole input rows that detects early retractions; None without one."""
-        return None
-
-    def stores_whole_rows(self, tree: int) -> bool:
-        """Return whether the entries of a tree are whole rows, in which any value may be null."""
-        return tree == self.guard
 
     @property
     def key_types(self) -> tuple[Type, ...]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from substrait_agg.bind.bound import Call, Expr
-from substrait_agg.flow.graph.graph import TreeComponent, ValueTree
+from substrait_agg.flow.graph.graph import Groups
 from substrait_agg.flow.graph.nodes import NodeDescription, RowNode
 from substrait_agg.flow.graph.time_steps import EventKey, TimeStep
-from substrait_agg.functions.aggregates.accumulators import Accumulator, tree_counters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,24 +23,9 @@ class Sessionize(RowNode):
         call: the grouping expression.
     """
 
+    groups: Groups
     gap: int
     call: Call
-
-    @property
-    def trees(self) -> tuple[ValueTree, ...]:
-        """Return the tree of the rows of a group, by time."""
-        components = tuple(TreeComponent(i) for i in range(len(self.arguments)))
-        return (ValueTree(components, (), None),)
-
-    @property
-    def accumulators(self) -> tuple[Accumulator, ...]:
-        """See `Node`."""
-        return tree_counters(0)
-
-    @property
-    def guard(self) -> int | None:
-        """Return its one tree, which contains all columns that are read of a row."""
-        return None if self.early == "carry" else 0
 
     @property
     def passed_on(self) -> tuple[Expr, ...]:

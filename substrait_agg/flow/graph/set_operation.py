@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from substrait_agg.flow.graph.graph import Groups
 from substrait_agg.flow.graph.nodes import Node, NodeDescription
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, Accumulator, WeightKind
 from substrait_agg.plan.model import SetOperationKind
@@ -21,6 +22,12 @@ SET_OUTPUTS: Mapping[SetOperationKind, str] = {
 """How often the output of a set operation has a row."""
 
 
+def port_counts(ports: int) -> Groups:
+    """Return the state of rows as groups: how often a row occurs in each port."""
+    counts = (Accumulator("count", None, 0, COUNT_DIGITS, port=port) for port in range(ports))
+    return Groups(accumulators=tuple(counts))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetOperation(Node):
     """A set operation over the rows of several ports, the primary input first.
@@ -32,14 +39,6 @@ class SetOperation(Node):
     """
 
     operation: SetOperationKind
-
-    row_wise = True  # partial sums would lose the port
-
-    @property
-    def accumulators(self) -> tuple[Accumulator, ...]:
-        """Return the number of times that a row occurs in each port."""
-        ports = range(len(self.inputs))
-        return tuple(Accumulator("count", None, 0, COUNT_DIGITS, port=port) for port in ports)
 
     @property
     def output_weight(self) -> WeightKind:

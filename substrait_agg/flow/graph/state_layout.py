@@ -14,7 +14,6 @@ from substrait_agg.flow.graph.graph import (
     ARRIVAL_POSITION,
     COMPUTED,
     ArrivalTree,
-    MeasureState,
     TreeComponent,
     UserColumn,
     ValueTree,
@@ -34,20 +33,6 @@ Argument = tuple[Expr | None, Expr | None]
 
 _WHEN = (TreeComponent(ARRIVAL_BATCH), TreeComponent(ARRIVAL_POSITION))
 DECIMAL_BITS = 128
-
-
-@dataclass(frozen=True, slots=True)
-class StateLayout:
-    """The arguments, trees and accumulators of an aggregate, and per measure what it reads.
-
-    The attributes are those of `Aggregate`.
-    """
-
-    arguments: tuple[Argument, ...]
-    trees: tuple[ValueTree, ...]
-    accumulators: tuple[Accumulator, ...]
-    reads: tuple[MeasureState, ...]
-    computed: tuple[UserColumn, ...]
 
 
 @dataclass(slots=True)

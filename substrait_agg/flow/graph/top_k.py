@@ -5,9 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from substrait_agg.bind.bound import Expr
-from substrait_agg.flow.graph.graph import TreeComponent, ValueTree
+from substrait_agg.flow.graph.graph import Groups, TreeComponent, ValueTree
 from substrait_agg.flow.graph.nodes import NodeDescription, RowNode
-from substrait_agg.functions.aggregates.accumulators import Accumulator, tree_counters
+from substrait_agg.functions.aggregates.accumulators import tree_counters
+
+
+def row_trees(components: tuple[TreeComponent, ...], *, guarded: bool) -> Groups:
+    """Return the trees of rows in order, and of rows that are retracted more often than inserted.
+
+    The latter exists under every policy for early retractions.
+    """
+    tree = ValueTree(components, (), None)
+    return Groups(
+        trees=(tree, tree),
+        accumulators=(*tree_counters(0), *tree_counters(1)),
+        guard=1 if guarded else None,
+        keeps_rows=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,12 +32,11 @@ class OrderedRows(RowNode):
     sort keys.
 
     Attributes:
-        directions: per argument whether it is descending, and whether nulls come first.
         sorts: number of sort keys among the arguments.
         row: per output column after the keys that is passed on, its argument.
     """
 
-    directions: tuple[tuple[bool, bool], ...]
+    groups: Groups
     sorts: int
     row: tuple[int, ...]
 
@@ -32,25 +45,9 @@ class OrderedRows(RowNode):
     timed_by = ()  # any row may change at any time
 
     @property
-    def trees(self) -> tuple[ValueTree, ...]:
-        """Return the tree of rows, and that of rows retracted more often than inserted."""
-        components = tuple(TreeComponent(i, *way) for i, way in enumerate(self.directions))
-        tree = ValueTree(components, (), None)
-        return (tree, tree)
-
-    @property
-    def accumulators(self) -> tuple[Accumulator, ...]:
-        """See `Node`."""
-        return (*tree_counters(0), *tree_counters(1))
-
-    @property
-    def guard(self) -> int | None:
-        """Return the tree of early retractions, which exists under every policy."""
-        return None if self.early == "carry" else 1
-
-    def stores_whole_rows(self, tree: int) -> bool:
-        """See `Node`."""
-        return True
+    def directions(self) -> tuple[tuple[bool, bool], ...]:
+        """Return per argument whether it is descending, and whether nulls come first."""
+        return tuple((c.descending, c.nulls_first) for c in self.groups.trees[0].components)
 
     @property
     def passed_on(self) -> tuple[Expr, ...]:

@@ -65,7 +65,7 @@ class Window(OrderedRows):
     @property
     def frame_measures(self) -> tuple[BoundMeasure, ...]:
         """See `Node`."""
-        return () if self.frames is None else self.frames.measures
+        return () if self.frames is None else self.frames.groups.measures
 
     def rows_out(self, groups: int | None) -> int | None:
         """See `Node`."""

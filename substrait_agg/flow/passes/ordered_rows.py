@@ -16,10 +16,10 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.bind.context import columns
 from substrait_agg.flow.graph.aggregate import Aggregate
-from substrait_agg.flow.graph.graph import Branch, ProjectStep
+from substrait_agg.flow.graph.graph import Branch, ProjectStep, TreeComponent
 from substrait_agg.flow.graph.measures import state_layout
 from substrait_agg.flow.graph.nodes import Argument, Node, Port
-from substrait_agg.flow.graph.top_k import TopK
+from substrait_agg.flow.graph.top_k import TopK, row_trees
 from substrait_agg.flow.graph.window import Window, WindowColumn
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 
@@ -93,6 +93,9 @@ def ordered_rows_node(
     else:
         node, own = Window, _window_fields(relation, arguments)
     weight, early = properties
+    further = [(False, False)] * (len(arguments) - len(ordered.directions))
+    ways = (*ordered.directions, *further)
+    components = tuple(TreeComponent(i, *way) for i, way in enumerate(ways))
     return node(
         id=number,
         inputs=(Port(inputs, relation.partitions, tuple(arguments)),),
@@ -100,10 +103,7 @@ def ordered_rows_node(
         weight=weight,
         path=relation.path,
         early=early,
-        directions=(
-            *ordered.directions,
-            *[(False, False)] * (len(arguments) - len(ordered.directions)),
-        ),
+        groups=row_trees(components, guarded=early != "carry"),
         sorts=ordered.sorts,
         row=ordered.row,
         **own,
@@ -149,16 +149,12 @@ def _frames(relation: BoundWindowValues) -> Aggregate:
     The rows of a frame are each inserted once.
     """
     measures = tuple(f.measure for f in relation.functions if f.measure is not None)
-    layout = state_layout(measures, "append_only")
+    arguments, groups = state_layout(measures, "append_only")
     return Aggregate(
         id=0,
-        inputs=(Port((), (), layout.arguments),),
-        measures=measures,
-        trees=layout.trees,
-        accumulators=layout.accumulators,
-        reads=layout.reads,
+        inputs=(Port((), (), arguments),),
+        groups=groups,
         types=tuple(measure.type for measure in measures),
         weight="append_only",
         path=relation.path,
-        computed=layout.computed,
     )

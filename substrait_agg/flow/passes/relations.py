@@ -61,7 +61,7 @@ from substrait_agg.flow.graph.nodes import (
     hides_columns,
     operators_below,
 )
-from substrait_agg.flow.graph.set_operation import SetOperation
+from substrait_agg.flow.graph.set_operation import SetOperation, port_counts
 from substrait_agg.flow.passes.branches import Exprs, RawBranch, find_needed, positions_of, prune
 from substrait_agg.flow.passes.joins import (
     StoredSide,
@@ -210,23 +210,17 @@ class _Lowering:
         weight = "weighted" if early == "quarantine" else weight
         keys = tuple(renumber(k, places) for k in relation.keys)
         several = len(relation.sets) > 1
-        shared = state_layout(
+        arguments, groups = state_layout(
             moved, weight, guarded=early != "carry", keys=row_keys(keys) if several else ()
         )
         node = Aggregate(
             id=len(self.operators),
-            inputs=(Port(inputs, keys, shared.arguments),),
-            measures=moved,
-            trees=shared.trees,
-            accumulators=shared.accumulators,
-            reads=shared.reads,
+            inputs=(Port(inputs, keys, arguments, relation.sets if several else ()),),
+            groups=groups,
             types=relation.types,
             weight=weight,
             path=relation.path,
-            sets=relation.sets if several else (),
-            computed=shared.computed,
             early=early,
-            guard=None if early == "carry" else len(shared.trees) - 1,
         )
         self.operators.append(node)
         return node
@@ -242,6 +236,7 @@ class _Lowering:
         node = SetOperation(
             id=len(self.operators),
             inputs=tuple(ports),
+            groups=port_counts(len(ports)),
             types=relation.types,
             weight=self.weight_of(inputs),
             path=relation.path,

@@ -7,11 +7,15 @@ from dataclasses import replace
 
 from substrait_agg.bind.bound import BoundAggregate, BoundRelation, Call, Column, Expr
 from substrait_agg.bind.rewrite import call_durations, renumber, renumber_measure
-from substrait_agg.flow.graph.graph import Branch, OperatorOrigin
+from substrait_agg.flow.graph.graph import Branch, Groups, OperatorOrigin, TreeComponent, ValueTree
 from substrait_agg.flow.graph.nodes import Node, Port
 from substrait_agg.flow.graph.sessionize import Sessionize
 from substrait_agg.flow.passes.branches import find_needed, positions_of
-from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
+from substrait_agg.functions.aggregates.accumulators import (
+    EarlyRetraction,
+    WeightKind,
+    tree_counters,
+)
 
 Inputs = Callable[[BoundRelation, tuple[int, ...]], tuple[Branch, ...]]
 """Returns the branches of a relation with some of its columns."""
@@ -61,12 +65,18 @@ def session_node(
     weight, early = properties(inputs)
     places = positions_of(ordinals)
     arguments = tuple((renumber(e, places), None) for e in (time, *columns))
+    tree = ValueTree(tuple(map(TreeComponent, range(len(arguments)))), (), None)  # by time
     return Sessionize(
         id=number(),
         inputs=(Port(inputs, tuple(renumber(k, places) for k in others), arguments),),
         types=(*(k.type for k in others), call.type, *(c.type for c in columns)),
         weight="weighted" if early == "quarantine" else weight,
         path=relation.path,
+        groups=Groups(
+            trees=(tree,),
+            accumulators=tree_counters(0),
+            guard=None if early == "carry" else 0,  # the tree has all columns that are read
+        ),
         early=early,
         gap=call_durations(call.arguments)[0],
         call=renumber_call(call, places),

@@ -12,20 +12,21 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from substrait_agg.bind.bound import BoundMeasure, Expr
+from substrait_agg.bind.bound import BoundMeasure
 from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
 from substrait_agg.flow.graph.graph import (
     ARRIVAL_BATCH,
     ARRIVAL_POSITION,
     ArrivalTree,
     Forget,
+    Groups,
     MeasureState,
     Side,
     UserColumn,
-    ValueTree,
+    row_wise,
     trees_together,
 )
-from substrait_agg.flow.graph.nodes import Node, row_wise
+from substrait_agg.flow.graph.nodes import Argument, Node
 from substrait_agg.functions.aggregates.accumulators import (
     COUNT_DIGITS,
     MET,
@@ -444,18 +445,19 @@ def multiset_spec(node: Distinct) -> MultisetSpec:
 
 def group_fields(node: Node) -> dict[str, Any]:
     """Return the fields of the spec of a node with groups, as arguments of `OperatorSpec`."""
+    groups = require(node.groups)
     return {
         "keys": tuple(to_arrow(t) for t in node.key_types),
-        "accumulators": node.accumulators,
-        "measures": tuple(map(_measure, node.measures, node.reads)),
+        "accumulators": groups.accumulators,
+        "measures": tuple(map(_measure, groups.measures, groups.reads)),
         "weight": node.weight,
         "is_global": not node.key_types,
-        "trees": tuple(_tree(tree, node, i) for i, tree in enumerate(node.trees)),
+        "trees": tuple(_tree(i, groups, node.arguments) for i in range(len(groups.trees))),
         "always": tuple(i for i, keys in enumerate(node.sets) if not keys),
-        "computed": tuple(map(_computed_spec, node.computed)),
+        "computed": tuple(map(_computed_spec, groups.computed)),
         "sets": node.sets,
         "early": node.early,
-        "guard": node.guard,
+        "guard": groups.guard,
         "forget": node.forget,
     }
 
@@ -499,7 +501,7 @@ def _scale(measure: BoundMeasure, read: MeasureState) -> int:
 
 
 def masked_arguments(
-    arguments: Sequence[tuple[Expr | None, Expr | None]],
+    arguments: Sequence[Argument],
 ) -> tuple[MaskedArgument, ...]:
     """Return the arguments whose value and whose filter are separate arguments, too.
 
@@ -518,13 +520,13 @@ def masked_arguments(
     )
 
 
-def _tree(tree: ValueTree, node: Node, ordinal: int) -> TreeSpec:
+def _tree(ordinal: int, groups: Groups, arguments: Sequence[Argument]) -> TreeSpec:
     """Return the spec of a tree.
 
     The components of a tree of whole rows are nullable, so that the layout follows from the schema
     of its runs alone.
     """
-    arguments, whole = node.arguments, node.stores_whole_rows(ordinal)
+    tree, whole = groups.trees[ordinal], groups.stores_whole_rows(ordinal)
     components = []
     for i, component in enumerate(tree.components):
         if component.argument in (ARRIVAL_BATCH, ARRIVAL_POSITION):
@@ -543,7 +545,7 @@ def _tree(tree: ValueTree, node: Node, ordinal: int) -> TreeSpec:
             )
         )
     return TreeSpec(
-        TreeLayout(tuple(components), 1 + sum(other.within == ordinal for other in node.trees)),
+        TreeLayout(tuple(components), 1 + sum(other.within == ordinal for other in groups.trees)),
         tuple(c.argument for c in tree.components),
         tree.skipped,
         tree.present,

@@ -26,6 +26,7 @@ from substrait_agg.flow.passes.static import static_tables
 from substrait_agg.flow.passes.upserts import upserts_of
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.plan.types import BOOL
+from substrait_agg.required import require
 from substrait_agg.runtime.event_state import EventOptions
 
 
@@ -90,7 +91,7 @@ def _guard(flow: Flow, node: Node) -> EarlyRetractionSchema:
     types = [t.as_nullable() for t in (*node.key_types, *values)]
     schema = arrow_schema(row_names(flow, node), types)
     keys, ports = len(node.key_types), len(node.inputs)
-    return EarlyRetractionSchema(node.id, node.guard, keys, _types(schema), ports)
+    return EarlyRetractionSchema(node.id, require(node.groups).guard, keys, _types(schema), ports)
 
 
 def describe_operators(flow: Flow) -> tuple[OperatorText, ...]:
