@@ -270,8 +270,11 @@ class BoundUnnest:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundUnion:
-    """All rows of all inputs. The inputs have the same column types."""
+class BoundInputs:
+    """A relation of several inputs with the same column types.
+
+    Nullability differs between inputs; `types` has that of the result.
+    """
 
     inputs: tuple[BoundRelation, ...]
     types: tuple[Type, ...]
@@ -279,17 +282,15 @@ class BoundUnion:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundSetOperation:
-    """A set operation other than union all. The inputs have the same column types.
+class BoundUnion(BoundInputs):
+    """All rows of all inputs."""
 
-    The first input is the primary one. Nullability differs between inputs; `types` has that of the
-    result.
-    """
+
+@dataclass(frozen=True, slots=True)
+class BoundSetOperation(BoundInputs):
+    """A set operation other than union all. The first input is the primary one."""
 
     operation: SetOperationKind
-    inputs: tuple[BoundRelation, ...]
-    types: tuple[Type, ...]
-    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -502,6 +503,9 @@ BoundRelation = (
     | BoundFetch
     | BoundWindowValues
 )
+
+GroupedRelation = BoundAggregate | BoundSetOperation
+"""Relations whose rows are the groups of an operator, each of weight 1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from substrait_agg.bind.bound import (
     BoundAggregate,
     BoundFetch,
     BoundFilter,
+    BoundInputs,
     BoundJoin,
     BoundLambda,
     BoundMeasure,
@@ -18,8 +19,6 @@ from substrait_agg.bind.bound import (
     BoundRead,
     BoundRelation,
     BoundRows,
-    BoundSetOperation,
-    BoundUnion,
     BoundUnnest,
     BoundWindowValues,
     Call,
@@ -28,6 +27,7 @@ from substrait_agg.bind.bound import (
     Constant,
     Conversion,
     Expr,
+    GroupedRelation,
     InList,
     LambdaParameter,
     MeasureSort,
@@ -133,7 +133,7 @@ def inputs_of(relation: BoundRelation) -> tuple[BoundRelation, ...]:
     match relation:
         case BoundRead() | BoundRows():
             return ()
-        case BoundUnion() | BoundSetOperation():
+        case BoundInputs():
             return relation.inputs
         case BoundJoin(left=left, right=right):
             return (left, right)
@@ -153,7 +153,7 @@ def with_inputs(relation: BoundRelation, inputs: tuple[BoundRelation, ...]) -> B
     match relation:
         case BoundRead() | BoundRows():
             return relation
-        case BoundUnion() | BoundSetOperation():
+        case BoundInputs():
             return replace(relation, inputs=inputs)
         case BoundJoin():
             return replace(relation, left=inputs[0], right=inputs[1])
@@ -187,7 +187,7 @@ def expressions_of(relation: BoundRelation) -> Iterator[Expr]:
             yield from (s.expression for s in sorts)
         case BoundRows(rows=rows):
             yield from (cell for row in rows for cell in row)
-        case BoundRead() | BoundUnion() | BoundSetOperation():
+        case BoundRead() | BoundInputs():
             return
 
 
@@ -205,11 +205,7 @@ def table_reads(root: BoundRelation) -> Iterator[BoundRead]:
     return (relation for relation in relations_in(root) if isinstance(relation, BoundRead))
 
 
-StatefulRelation = BoundAggregate | BoundSetOperation
-"""Relations that become operators with state."""
-
-
-def selected_columns(root: BoundRelation) -> tuple[StatefulRelation, tuple[int, ...]] | None:
+def selected_columns(root: BoundRelation) -> tuple[GroupedRelation, tuple[int, ...]] | None:
     """Return the top stateful relation and its selected columns.
 
     Return None if rows are computed above the last stateful relation (a filter, an expression or a
@@ -222,7 +218,7 @@ def selected_columns(root: BoundRelation) -> tuple[StatefulRelation, tuple[int, 
         if len(plain) < len(expressions):
             return None
         ordinals, root = tuple(plain), root.input
-    return (root, ordinals) if isinstance(root, StatefulRelation) else None
+    return (root, ordinals) if isinstance(root, GroupedRelation) else None
 
 
 def index_columns(root: BoundRelation) -> frozenset[int]:

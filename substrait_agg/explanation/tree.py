@@ -12,7 +12,6 @@ from typing import Literal as OneOf
 
 from substrait_agg.document_fields import DOCUMENT_OMITTED, OPTIONAL_ORDINAL
 from substrait_agg.flow.graph.graph import trees_together
-from substrait_agg.flow.graph.nodes import NodeKind
 
 InputKind = OneOf["table", "rows", "operator"]
 Place = OneOf["spark", "operator", "driver", "reader"]
@@ -251,7 +250,7 @@ class ExplainedOperator:
     """
 
     id: int
-    kind: NodeKind
+    kind: str
     path: str
     keys: tuple[ExplainedKey, ...]
     sets: tuple[ExplainedGroupingSet, ...]
@@ -410,8 +409,7 @@ class OperatorColumns:
     """A description of the state columns of an operator.
 
     Attributes:
-        kind: ``aggregate``, ``distinct rows``, ``rows of the view``, ``set operation``,
-            ``sessions``, ``upserts`` or ``top-k``.
+        kind: the kind of operator (`NodeDescription`).
         keys: names of its key columns.
         values: names of its other output columns.
         numbers: its accumulators, in the order of their digits.

@@ -4,79 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any
 
-from substrait_agg.bind import bound
 from substrait_agg.bind.bound import BoundRelation, Column, Expr, SortKey
 from substrait_agg.plan.types import Type
 
-FORMAT = "bound-1"
+FORMAT = "bound-2"
 
 Names = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
 """The names of the columns, and per column those of the struct fields inside it, or nothing."""
 
-_PARTS: Mapping[type[Any], tuple[str, ...]] = {
-    bound.Constant: ("Constant", "type", "value"),
-    bound.Column: ("Column", "type", "ordinal"),
-    bound.NestedPart: ("Nested", "type", "input", "step"),
-    bound.Call: ("Call", "type", "function", "arguments", "enums", "options"),
-    bound.Conversion: ("Conversion", "type", "input", "null_on_failure"),
-    bound.Conditional: ("Conditional", "type", "clauses", "otherwise"),
-    bound.InList: ("InList", "type", "value", "options"),
-    bound.BoundNestedValue: ("NestedValue", "type", "parts"),
-    bound.BoundLambda: ("Lambda", "type", "body"),
-    bound.LambdaParameter: ("Parameter", "type", "steps_out", "ordinal"),
-    bound.OuterColumn: ("OuterColumn", "type", "ordinal"),
-    bound.MeasureSort: ("MeasureSort", "expression", "descending", "nulls_first"),
-    bound.BoundMeasure: (
-        "BoundMeasure", "kind", "arguments", "filter", "type", "distinct", "order",
-        "options", "constants", "keep_nulls", "implementation",
-    ),
-    bound.BoundRead: ("BoundRead", "table", "names", "types"),
-    bound.BoundRows: ("BoundRows", "types", "rows"),
-    bound.BoundFilter: ("BoundFilter", "input", "condition", "types"),
-    bound.BoundProject: ("BoundProject", "input", "expressions", "types"),
-    bound.BoundUnnest: ("BoundUnnest", "input", "values", "types"),
-    bound.BoundUnion: ("BoundUnion", "inputs", "types"),
-    bound.BoundSetOperation: ("BoundSetOperation", "operation", "inputs", "types"),
-    bound.BoundAggregate: ("BoundAggregate", "input", "keys", "measures", "types", "sets"),
-    bound.JoinKey: ("JoinKey", "left", "right", "null_safe"),
-    bound.BoundJoin: ("BoundJoin", "left", "right", "kind", "keys", "residual", "types"),
-    bound.BoundFetch: ("BoundFetch", "input", "sorts", "offset", "count", "types"),
-    bound.Frame: ("Frame", "rows", "lower", "upper"),
-    bound.BoundWindowFunction: (
-        "BoundWindowFunction", "function", "arguments", "number", "frame", "measure", "type",
-    ),
-    bound.BoundWindowValues: (
-        "BoundWindowValues", "input", "sorts", "partitions", "functions", "types",
-    ),
-    bound.SortKey: ("SortKey", "ordinal", "descending", "nulls_first"),
-}  # fmt: skip
-"""The tag of each class, and the attributes that decide what is computed, in a fixed order.
+_NOT_COMPUTED = frozenset({"name", "path"})
+"""Fields that describe only the source text."""
 
-Checkpoints are recognised by fingerprints. Tag and order therefore do not change when the class or
-its fields are renamed. Attributes that describe only the source text (path, name) are left out.
-"""
 
-_LATER: Mapping[type[Any], tuple[str, ...]] = {
-    bound.BoundFetch: ("partitions", "numbered"),
-    bound.BoundWindowValues: ("last",),
-}
-"""Attributes that classes got later. An empty one is left out, so that earlier fingerprints stay."""
+@cache
+def _attributes(kind: Any) -> tuple[str, ...]:
+    """Return the fields of a class that decide what is computed, in their order."""
+    return tuple(f.name for f in fields(kind) if f.compare and f.name not in _NOT_COMPUTED)
 
 
 def identity(value: Any) -> tuple[object, ...]:
-    """Return the tag of an object and the attributes that decide what is computed."""
+    """Return the class of an object and the attributes that decide what is computed."""
     if isinstance(value, Type):
         return value.identity()
-    tag, *names = _PARTS[type(value)]
-    later = (name for name in _LATER.get(type(value), ()) if getattr(value, name))
-    return (
-        tag,
-        *(getattr(value, name) for name in names),
-        *((name, getattr(value, name)) for name in later),
-    )
+    kind: Any = type(value)
+    return (kind.__name__, *(getattr(value, name) for name in _attributes(kind)))
 
 
 def fingerprint(root: BoundRelation, names: Names, sorts: tuple[SortKey, ...]) -> str:
@@ -107,7 +63,7 @@ def canonical(value: Any, columns: Sequence[Any] | None = None) -> Any:
         if isinstance(value, Column):
             return columns[value.ordinal]
         return digest(_identity(value, columns))
-    if isinstance(value, Type) or type(value) in _PARTS:
+    if is_dataclass(value):
         return _identity(value, columns)
     if isinstance(value, tuple | list):
         return [canonical(item, columns) for item in value]

@@ -365,7 +365,7 @@ def _set_operation(node: model.SetRel, context: BindContext) -> Ordered:
         for type_ in types:
             if not is_keyable(type_):
                 context.report("KEY_TYPE_NOT_SUPPORTED", node.path, type=type_)
-        operation = BoundSetOperation(node.operation, relations, types, node.path)
+        operation = BoundSetOperation(relations, types, node.path, node.operation)
     return _emit(Ordered(operation), node.emit, node.path, context)
 
 

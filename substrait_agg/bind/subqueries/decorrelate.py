@@ -9,14 +9,13 @@ from substrait_agg.bind.bound import (
     BoundAggregate,
     BoundFetch,
     BoundFilter,
+    BoundInputs,
     BoundJoin,
     BoundMeasure,
     BoundProject,
     BoundRead,
     BoundRelation,
     BoundRows,
-    BoundSetOperation,
-    BoundUnion,
     BoundUnnest,
     BoundWindowValues,
     Call,
@@ -121,7 +120,7 @@ class _Decorrelation:
                 return _aggregate(relation, self.of(relation.input))
             case BoundJoin():
                 return _join(relation, self.of(relation.left), self.of(relation.right))
-            case BoundUnion() | BoundSetOperation():
+            case BoundInputs():
                 raise NotDecorrelatedError("in an input of a set operation")
             case BoundFetch(numbered=numbered):
                 raise NotDecorrelatedError(f"below a {'window function' if numbered else 'fetch'}")

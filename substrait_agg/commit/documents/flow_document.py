@@ -18,15 +18,10 @@ from typing import Any
 from substrait_agg.bind import bound
 from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.flow.graph import graph, nodes
-from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
-from substrait_agg.flow.graph.join import Join
-from substrait_agg.flow.graph.sessionize import Sessionize
-from substrait_agg.flow.graph.set_operation import SetOperation
 from substrait_agg.flow.graph.time_steps import EventKey, TimeStep
-from substrait_agg.flow.graph.top_k import TopK
-from substrait_agg.flow.graph.upsert import Upsert
-from substrait_agg.flow.graph.window import Window, WindowColumn
+from substrait_agg.flow.graph.window import WindowColumn
 from substrait_agg.functions.aggregates.accumulators import Accumulator
+from substrait_agg.operator.registry import OPERATORS
 from substrait_agg.plan.types import Type
 
 MOST_BYTES = 1 << 26
@@ -36,9 +31,7 @@ _TAG = "class"
 
 _CLASSES: Mapping[str, type[Any]] = {
     "flow": nodes.Flow, "view": nodes.FlowView, "sort": bound.SortKey, "port": nodes.Port,
-    "aggregate": Aggregate, "distinct": Distinct, "sessionize": Sessionize,
-    "upsert": Upsert, "join": Join, "top_k": TopK, "set": SetOperation,
-    "window": Window, "window_column": WindowColumn, "frame": bound.Frame,
+    **{kind.__name__: kind for kind in OPERATORS}, "window_column": WindowColumn, "frame": bound.Frame,
     "branch": graph.Branch, "filter": graph.FilterStep, "project": graph.ProjectStep,
     "unnest": graph.UnnestStep,
     "table": graph.TableOrigin, "rows": graph.RowsOrigin, "operator": graph.OperatorOrigin,

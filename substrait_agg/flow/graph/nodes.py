@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal as OneOf
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Expr, SortKey
 from substrait_agg.bind.rewrite import call_durations
@@ -316,12 +315,6 @@ class RowNode(Node):
         return self.key_types
 
 
-NodeKind = OneOf[
-    "aggregate", "distinct rows", "join", "rows of the view", "set operation", "sessions",
-    "upserts", "top-k", "window functions",
-]  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True)
 class NodeDescription:
     """A node in words.
@@ -336,7 +329,7 @@ class NodeDescription:
             functions; empty if that does not depend on an order.
     """
 
-    kind: NodeKind
+    kind: str
     keeps: str
     tree_uses: tuple[str, ...] = ()
     emits: str = ""

@@ -14,10 +14,8 @@ from substrait_agg.bind.bound import (
     BoundProject,
     BoundRead,
     BoundRelation,
-    BoundSetOperation,
     BoundUnion,
     BoundUnnest,
-    BoundWindowValues,
     Call,
     Column,
     Constant,
@@ -108,13 +106,13 @@ def _inputs(
             yield from ((source, columns) for source in inputs)
         case BoundAggregate(input=source, keys=keys, measures=measures):
             yield source, _read([*keys, *(e for m in measures for e in m.expressions)])
-        case BoundSetOperation() | BoundFetch() | BoundWindowValues():
-            # Which rows are equal, and which come first, depends on all columns.
-            yield from ((i, frozenset(range(len(i.types)))) for i in inputs_of(relation))
         case BoundJoin():
             for port, source in enumerate((relation.left, relation.right)):
                 keys = tuple(side_of(key, port) for key in relation.keys)
                 yield source, frozenset(find_shown(relation, port, columns)) | _read(keys)
+        case _:
+            # Which rows are equal, and which come first, depends on all columns.
+            yield from ((i, frozenset(range(len(i.types)))) for i in inputs_of(relation))
 
 
 def _read(expressions: Iterable[Expr]) -> frozenset[int]:

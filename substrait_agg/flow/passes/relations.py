@@ -22,6 +22,7 @@ from substrait_agg.bind.bound import (
     Column,
     Constant,
     Expr,
+    GroupedRelation,
 )
 from substrait_agg.bind.context import Schema, columns
 from substrait_agg.bind.deep_stack import deep_call
@@ -31,7 +32,6 @@ from substrait_agg.bind.joins.single_rows import has_one_row
 from substrait_agg.bind.plan.fingerprint import canonical, digest, identity
 from substrait_agg.bind.plan.views import columns_read, view_name
 from substrait_agg.bind.rewrite import (
-    StatefulRelation,
     call_durations,
     inputs_of,
     renumber,
@@ -159,7 +159,7 @@ class _Lowering:
                 step = passed_columns(relation, self.used[id(relation)])
                 return (RawBranch(OperatorOrigin(node.id, node.types), (step,)),)
 
-    def once(self, relation: StatefulRelation | BoundFetch | BoundJoin | BoundWindowValues) -> Node:
+    def once(self, relation: GroupedRelation | BoundFetch | BoundJoin | BoundWindowValues) -> Node:
         """Return the operator of a stateful relation, which several branches may read."""
         if id(relation) not in self.operators_by_id:
             match relation:
