@@ -79,9 +79,11 @@ class GroupingInfo:
     sets: tuple[tuple[int, ...], ...]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class BindContext:
-    """The state of one binding.
+    """What all steps of one binding share, and what is around the bound part.
+
+    Its collections are caches and lists of what is still to be reported or bound.
 
     Attributes:
         problems: collects the problems of the plan.
@@ -101,15 +103,12 @@ class BindContext:
         cut: types whose digits finer than a microsecond have been reported.
         size_limiter: counts the size of the plan.
         apart: relations that do not contribute to the result and are still to be checked.
-        incomplete: whether a substitute replaces a part that could not be bound, so that the plan
-            cannot run.
-        windows: path of a call -> a window call that must be a grouping expression; removed when it
-            is found to be one.
-        moved: whether a window was moved up from a projection.
+        windows: path of a call -> a window call that must be a grouping expression; None when it
+            has been found to be one.
         parameters: types of the parameters of the enclosing lambdas, the innermost last.
         outer: columns of the rows around the enclosing subqueries, the innermost last.
-        added: collects the subqueries and window functions of the expressions of the relation that
-            is bound, whose values relations below add; None where none can be computed.
+        added: collects the subqueries and window functions of the expressions that are bound, whose
+            values relations below add; None where none can be computed.
         same_rows: relations to which window functions have added columns.
         bind_input: binds a relation within an expression.
         bind_window: binds a window function within an expression.
@@ -128,11 +127,9 @@ class BindContext:
     cut: set[str] = field(default_factory=set)
     size_limiter: PlanSizeLimiter = field(default_factory=PlanSizeLimiter)
     apart: list[Any] = field(default_factory=list)
-    incomplete: bool = False
-    windows: dict[str, Expr] = field(default_factory=dict)
-    moved: bool = False
-    parameters: list[Schema] = field(default_factory=list)
-    outer: list[Schema | None] = field(default_factory=list)
+    windows: dict[str, Expr | None] = field(default_factory=dict)
+    parameters: tuple[Schema, ...] = ()
+    outer: tuple[Schema | None, ...] = ()
     added: list[Any] | None = None
     same_rows: SameRows = field(default_factory=dict)
     bind_input: Callable[[Any, BindContext], Bound] | None = None

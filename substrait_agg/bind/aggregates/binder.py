@@ -58,8 +58,6 @@ def bind_aggregate(node: model.AggregateRel, source: Bound, context: BindContext
     if sets is None or _layout_unknown(node, keys, sets, context):
         return Opaque(node.path)
     # Keep the columns of parts with reported problems, so that their readers can be checked.
-    if isinstance(source, Opaque) or None in measures:
-        context.incomplete = True
     below = BoundRows((), (), node.path) if isinstance(source, Opaque) else source
     bound_measures = tuple(m or _stand_in(n) for m, n in zip(measures, node.measures, strict=True))
     aggregate = _aggregate(below, keys, bound_measures, sets, node.path)

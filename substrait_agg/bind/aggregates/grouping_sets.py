@@ -9,7 +9,7 @@ The bits above the keys number the repetitions of a set.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -178,22 +178,18 @@ def _bitmask(ids: tuple[int, ...], type_: Type, index: Column | None) -> Expr:
 # --- aggregates with one grouping set that are addressed as if they had several -----------------
 
 
-def addressed_wider(root: model.Relation) -> frozenset[int]:
+def addressed_wider(relations: Iterable[Any]) -> frozenset[int]:
     """Return identities of the aggregates whose readers address one column too many.
 
     Only aggregates with one grouping set are considered. DataFusion writes a plain grouping for
     ``GROUPING SETS ((a, b))``, but refers to the columns of its own layout.
+
+    Args:
+        relations: all relations of the plan.
     """
     wider: set[int] = set()
-    waiting: list[Any] = [root]
-    seen: set[int] = set()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
+    for node in relations:
         inputs = inputs_of(node)
-        waiting.extend(inputs)
         source = aggregate_below(inputs[0]) if len(inputs) == 1 else None
         if source is not None and len(source.groupings) == 1 and _reaches(node, source):
             wider.add(id(source))

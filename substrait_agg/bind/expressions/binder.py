@@ -343,11 +343,8 @@ def _lambda(node: model.LambdaExpression, schema: Schema | None, context: BindCo
     if not all(context.check_column(type_, node.path) for type_ in node.parameters):
         return unknown()
     parameters = tuple(context.limit_time_digits(type_, node.path) for type_ in node.parameters)
-    context.parameters.append(parameters)
-    try:
-        body = bind_expression(node.body, schema, context)
-    finally:
-        context.parameters.pop()
+    inside = replace(context, parameters=(*context.parameters, parameters))
+    body = bind_expression(node.body, schema, inside)
     if is_unknown(body):
         return unknown()
     return BoundLambda(Type("func", nullable=False, children=(body.type, *parameters)), body)

@@ -106,16 +106,9 @@ def _of_one_row(
 
 def _bound_within(node: model.Relation, schema: Schema | None, context: BindContext) -> Bound:
     """Bind the relation of a subquery, whose outer columns are those of `schema`."""
-    around = context.added
-    context.added = None
-    context.outer.append(schema)
-    try:
-        return (
-            Opaque(node.path) if context.bind_input is None else context.bind_input(node, context)
-        )
-    finally:
-        context.outer.pop()
-        context.added = around
+    if context.bind_input is None:
+        return Opaque(node.path)
+    return context.bind_input(node, replace(context, added=None, outer=(*context.outer, schema)))
 
 
 def _without_limit(relation: BoundRelation) -> BoundRelation:

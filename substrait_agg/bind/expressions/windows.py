@@ -153,16 +153,16 @@ def move_windows_up(
         source: its bound input.
         keys: its grouping expressions.
         measures: the bound measures; None for a measure with problems.
-        context: lists the windows of the plan; valid ones are removed from the list.
+        context: lists the windows of the plan; valid ones are struck off.
 
     Returns:
         The input and the grouping expressions of the aggregate.
     """
-    if not context.windows and not context.moved:
+    if not context.windows:
         return source, keys
     for written in node.grouping_expressions:
-        if written.path in context.windows and context.windows[written.path] in keys:
-            del context.windows[written.path]
+        if context.windows.get(written.path) in keys:
+            context.windows[written.path] = None
     others = [e for m in measures if m for e in m.expressions]
     for ordinal, key in enumerate(keys):
         rest = (*keys[:ordinal], *keys[ordinal + 1 :], *others)
@@ -253,19 +253,19 @@ def _with_column(
 
 
 def _strike_off(path: str, call: Call, context: BindContext) -> None:
-    """Remove a window that the projection at `path` computes from the list of unplaced windows."""
+    """Strike a window that the projection at `path` computes off the list of unplaced windows."""
     places = (p for p, c in context.windows.items() if c == call and p.startswith(path))
     place = min(places, key=len, default=None)
     if place is not None:
-        del context.windows[place]
-        context.moved = True
+        context.windows[place] = None
 
 
 def report_misplaced(root: Bound, context: BindContext) -> None:
     """Report windows that are not grouping expressions, after the whole plan is bound."""
-    for path, call in context.windows.items():
+    misplaced = [(path, call) for path, call in context.windows.items() if call is not None]
+    for path, call in misplaced:
         context.report("WINDOW_NOT_A_KEY", path, function=_function(call))
-    if context.moved and not context.windows and not isinstance(root, Opaque):
+    if context.windows and not misplaced and not isinstance(root, Opaque):
         # Another reader of a shared projection may use its column in another way.
         for path, call in _iter_misplaced(root):
             context.report("WINDOW_NOT_A_KEY", path, function=call.function)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 
 from substrait_agg.bind.aggregates.grouping_sets import addressed_wider
@@ -47,7 +48,7 @@ from substrait_agg.bind.readings import (
     release_of,
 )
 from substrait_agg.bind.rewrite import index_columns, selected_columns
-from substrait_agg.plan.model import DecodedPlan, Relation
+from substrait_agg.plan.model import DecodedPlan
 from substrait_agg.plan.types import Type, field_name, names_by_column, names_width, struct_fields
 from substrait_agg.problems import Problems
 
@@ -75,15 +76,20 @@ def bind(
     """
     profile = profile_of(plan.producer, plan.version)
     readings = possible_readings(plan, profile.direct_project, merges_keys=profile.grouping_bitmask)
-    schemas = source_schemas or {}
-    release = release_of(plan.version)
-    if len(readings) == 1:
-        return _read_as(plan, BindContext(problems, profile, readings[0], schemas, release, static))
-    contexts = (
-        BindContext(_copy(problems), profile, r, schemas, release, static) for r in readings
+    begin = partial(
+        BindContext,
+        profile=profile,
+        source_schemas=source_schemas or {},
+        release=release_of(plan.version),
+        static=static,
+        bind_input=bind_input,
+        bind_window=bind_window,
     )
-    reading, unclear = _choose([_try(plan, context) for context in contexts])
-    bound = _read_as(plan, BindContext(problems, profile, reading, schemas, release, static))
+    if len(readings) == 1:
+        return _read_as(plan, begin(problems, reading=readings[0]))
+    trials = [_try(plan, begin(_copy(problems), reading=reading)) for reading in readings]
+    reading, unclear = _choose(trials)
+    bound = _read_as(plan, begin(problems, reading=reading))
     if not unclear:
         return bound
     project = direct_project_in(plan)
@@ -155,15 +161,11 @@ def _bind_plan(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
 
 
 def _bind(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
-    context.bind_input = bind_input
-    context.bind_window = bind_window
-    if not context.profile.grouping_bitmask:
-        never = context.profile.index_never_counted
-        context.uncounted = uncounted_index(relations_of(plan), never_counted=never)
-    ordered = _bind_whole(plan.root, context)
+    context = _with_readers(plan, context)
+    ordered = bind_relation(plan.root, context)
     context.apart.extend(plan.others)
     while context.apart:
-        _bind_whole(context.apart.pop(), context)
+        bind_relation(context.apart.pop(), context)
     report_misplaced(ordered.relation, context)
     _check_keys(ordered.relation, context)
     if plan.names is not None:
@@ -181,17 +183,19 @@ def _bind(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
     names, fields = _names(plan.names, types, _names_path(plan), context)
     if selected_columns(root) is None:
         _check_rows(root.types, root.path, context)
-    if context.problems.errors or context.incomplete:
+    if context.problems.errors:
         return None
     identity = fingerprint(root, (names, fields), sorts)
     return BoundPlan(root, names, sorts, plan.producer, identity, fields)
 
 
-def _bind_whole(relation: Relation, context: BindContext) -> Ordered:
-    """Bind a relation that is not the input of another one."""
-    if context.profile.grouping_bitmask:
-        context.wider |= addressed_wider(relation)
-    return bind_relation(relation, context)
+def _with_readers(plan: DecodedPlan, context: BindContext) -> BindContext:
+    """Return the context with the aggregates whose readers number columns in their own way."""
+    relations, profile = relations_of(plan), context.profile
+    if profile.grouping_bitmask:
+        return replace(context, wider=addressed_wider(relations))
+    found = uncounted_index(relations, never_counted=profile.index_never_counted)
+    return replace(context, uncounted=found)
 
 
 def _check_keys(root: Bound, context: BindContext) -> None:

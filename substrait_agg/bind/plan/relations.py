@@ -131,7 +131,6 @@ def _pick(
         inside = 0 <= ordinal < count
         selected.append(expressions[ordinal] if inside else unknown())
         if not inside:
-            context.incomplete = True
             context.report(
                 "EMIT_OUT_OF_RANGE", f"{path}[{place}]",
                 what=what, ordinal=ordinal, count=count, last=max(count - 1, 0),
@@ -196,7 +195,6 @@ def _source(node: model.ReadRel, context: BindContext) -> Bound:
     needed = sum(map(names_width, node.types))
     path = f"{node.path}.base_schema"
     context.report("NAMES_COUNT", path, count=len(node.names), needed=needed)
-    context.incomplete = True
     return BoundRows(node.types, (), node.path)
 
 
@@ -237,9 +235,7 @@ def _filter_rows(
 ) -> Ordered:
     source = ordered.relation
     added: list[BoundSubquery | BoundWindow] = []
-    context.added = added
-    bound = bind_condition(condition, schema_of(source), context)
-    context.added = None
+    bound = bind_condition(condition, schema_of(source), replace(context, added=added))
     subqueries = [value for value in added if isinstance(value, BoundSubquery)]
     windows = [value for value in added if isinstance(value, BoundWindow)]
     for window in windows:
@@ -312,9 +308,8 @@ def _bind_expressions(
     """
     types = schema_of(source.relation)
     added: list[BoundSubquery | BoundWindow] = []
-    context.added = added
-    expressions = tuple(bind_projected(e, types, context) for e in written)
-    context.added = None
+    inside = replace(context, added=added)
+    expressions = tuple(bind_projected(e, types, inside) for e in written)
     if any(map(is_unnest, expressions)):
         return _with_elements(source, expressions, path, context, alone=not added)
     if not added or isinstance(source.relation, Opaque):

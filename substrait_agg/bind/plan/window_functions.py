@@ -60,9 +60,9 @@ _FRAMED: tuple[MeasureKind, ...] = (
 
 def bind_window(node: model.WindowCall, schema: Schema | None, context: BindContext) -> Expr:
     """Return the value of a window function: a column that a relation below adds."""
-    added, context.added = context.added, None  # there is no window function within another
-    window = _bind(node, schema, context)
-    context.added = added
+    added = context.added
+    # There is no window function within another.
+    window = _bind(node, schema, replace(context, added=None))
     if added is None or context.parameters:
         context.report("WINDOW_FUNCTION_MISPLACED", node.path, name=_name(node))
         return unknown()
