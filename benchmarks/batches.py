@@ -107,11 +107,10 @@ class BatchStream:
         retention: Retention,
         stay: int = 200,
     ) -> None:
-        shared = state_layout(MEASURES, "changelog")
+        arguments, groups = state_layout(MEASURES, "changelog")
         node = Aggregate(
-            id=0, inputs=(Port((), (KEY,), shared.arguments),), measures=MEASURES, trees=shared.trees,
-            accumulators=shared.accumulators, reads=shared.reads, types=(I64, I64, TOTAL, I64), weight="changelog",
-            path="",
+            id=0, inputs=(Port((), (KEY,), arguments),), groups=groups, types=(I64, I64, TOTAL, I64),
+            weight="changelog", path="",
         )  # fmt: skip
         self.folder = folder
         self.checkpoint = Checkpoint(folder)
