@@ -269,12 +269,18 @@ class BoundUnnest:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
 class BoundInputs:
-    """A relation of several inputs with the same column types.
+    """A relation of several `inputs` with the same column types.
 
     Nullability differs between inputs; `types` has that of the result.
     """
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BoundUnion(BoundInputs):
+    """All rows of all inputs."""
 
     inputs: tuple[BoundRelation, ...]
     types: tuple[Type, ...]
@@ -282,15 +288,13 @@ class BoundInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundUnion(BoundInputs):
-    """All rows of all inputs."""
-
-
-@dataclass(frozen=True, slots=True)
 class BoundSetOperation(BoundInputs):
     """A set operation other than union all. The first input is the primary one."""
 
     operation: SetOperationKind
+    inputs: tuple[BoundRelation, ...]
+    types: tuple[Type, ...]
+    path: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -483,7 +483,7 @@ def test_the_state_of_random_plans_does_not_depend_on_the_batches(block: int) ->
 def test_set_operations(operation: SetOperationKind, tmp_path: Path) -> None:
     """Damage of the counts of two tables and of the counts of the inputs is found."""
     inputs = tuple(count(read(name), 0) for name in "ab")
-    root = BoundSetOperation(inputs, inputs[0].types, "set", operation)
+    root = BoundSetOperation(operation, inputs, inputs[0].types, "set")
     flow = lower(
         BoundPlan(root, ("c0", "c1"), (), "", operation), weights={(n,): "weighted" for n in "ab"}
     )

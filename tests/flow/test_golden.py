@@ -55,7 +55,7 @@ def identity(flow: Flow) -> list[str]:
 
 
 def test_fingerprints_do_not_change() -> None:
-    """Classes of bound plans keep their names and the order of their fields, from which the first digests are made. Where a second digest differs, --evolve refuses earlier checkpoints."""
+    """Names of classes and fields do not matter. Where a second digest differs, --evolve refuses earlier checkpoints; a first one must never differ."""
     assert {name: identity(flow) for name, flow in flows().items()} == json.loads(
         GOLDEN.read_text()
     )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any
 
+from substrait_agg.bind import bound
 from substrait_agg.bind.bound import BoundRelation, Column, Expr, SortKey
 from substrait_agg.plan.types import Type
 
-FORMAT = "bound-2"
+FORMAT = "bound-1"
 
 Names = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
 """The names of the columns, and per column those of the struct fields inside it, or nothing."""
@@ -20,19 +21,37 @@ Names = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
 _NOT_COMPUTED = frozenset({"name", "path"})
 """Fields that describe only the source text."""
 
+_TAGS: Mapping[type[Any], str] = {
+    bound.NestedPart: "Nested", bound.BoundNestedValue: "NestedValue",
+    bound.BoundLambda: "Lambda", bound.LambdaParameter: "Parameter",
+}  # fmt: skip
+"""The tags of classes that are not their names. Tags never change, as they are in fingerprints."""
+
+_LATER: Mapping[type[Any], tuple[str, ...]] = {
+    bound.BoundFetch: ("partitions", "numbered"),
+    bound.BoundWindowValues: ("last",),
+}
+"""Attributes that classes got later. An empty one is left out, so that earlier fingerprints stay."""
+
 
 @cache
 def _attributes(kind: Any) -> tuple[str, ...]:
     """Return the fields of a class that decide what is computed, in their order."""
-    return tuple(f.name for f in fields(kind) if f.compare and f.name not in _NOT_COMPUTED)
+    without = {*_NOT_COMPUTED, *_LATER.get(kind, ())}
+    return tuple(f.name for f in fields(kind) if f.compare and f.name not in without)
 
 
 def identity(value: Any) -> tuple[object, ...]:
-    """Return the class of an object and the attributes that decide what is computed."""
+    """Return the tag of an object and the attributes that decide what is computed."""
     if isinstance(value, Type):
         return value.identity()
     kind: Any = type(value)
-    return (kind.__name__, *(getattr(value, name) for name in _attributes(kind)))
+    later = (name for name in _LATER.get(kind, ()) if getattr(value, name))
+    return (
+        _TAGS.get(kind, kind.__name__),
+        *(getattr(value, name) for name in _attributes(kind)),
+        *((name, getattr(value, name)) for name in later),
+    )
 
 
 def fingerprint(root: BoundRelation, names: Names, sorts: tuple[SortKey, ...]) -> str:

@@ -360,7 +360,7 @@ def _set_operation(node: model.SetRel, context: BindContext) -> Ordered:
         for type_ in types:
             if not is_keyable(type_):
                 context.report("KEY_TYPE_NOT_SUPPORTED", node.path, type=type_)
-        operation = BoundSetOperation(relations, types, node.path, node.operation)
+        operation = BoundSetOperation(node.operation, relations, types, node.path)
     return _emit(Ordered(operation), node.emit, node.path, context)
 
 
