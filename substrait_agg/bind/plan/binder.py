@@ -194,8 +194,8 @@ def _with_readers(plan: DecodedPlan, context: BindContext) -> BindContext:
     relations, profile = relations_of(plan), context.profile
     if profile.grouping_bitmask:
         return replace(context, wider=addressed_wider(relations))
-    found = uncounted_index(relations, never_counted=profile.index_never_counted)
-    return replace(context, uncounted=found)
+    uncounted = uncounted_index(relations, never_counted=profile.index_never_counted)
+    return replace(context, uncounted=uncounted)
 
 
 def _check_keys(root: Bound, context: BindContext) -> None:
