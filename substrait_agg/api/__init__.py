@@ -11,7 +11,7 @@ from substrait_agg.api.checkpoints import open_state, open_view
 from substrait_agg.api.plans import EXPLAIN_FORMATS, Plans, explain, load, validate
 from substrait_agg.api.queries import from_dataframe, sql, sql_views
 from substrait_agg.api.runs import run
-from substrait_agg.report.checked_plan import Checked, Plan, PlanSource
+from substrait_agg.checked_plan import Checked, Plan, PlanSource
 
 __all__ = [
     "EXPLAIN_FORMATS",

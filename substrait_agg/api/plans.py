@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from substrait_agg.api.checkpoints import open_state
 from substrait_agg.arguments import check_types
+from substrait_agg.checked_plan import Checked, Plan, PlanSource, as_plan
 from substrait_agg.errors import PlanRefused, UsageError, checked_choice
 from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
 from substrait_agg.optional_packages import require
 from substrait_agg.problem_kinds import Mode
 from substrait_agg.problems import Problem
-from substrait_agg.report.checked_plan import Checked, Plan, PlanSource, as_plan
 from substrait_agg.report.report import Report
 
 if TYPE_CHECKING:

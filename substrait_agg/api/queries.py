@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from substrait_agg.arguments import check_objects, check_types
+from substrait_agg.checked_plan import Plan
 from substrait_agg.errors import UsageError
 from substrait_agg.optional_packages import require
 from substrait_agg.refresh.policies import parse_refresh
-from substrait_agg.report.checked_plan import Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

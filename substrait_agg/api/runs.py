@@ -15,9 +15,9 @@ from substrait_agg.api.plans import (
 )
 from substrait_agg.api.queries import check_sources
 from substrait_agg.arguments import check_objects, check_types
+from substrait_agg.checked_plan import Plan
 from substrait_agg.errors import InputRefused, PlanRefused
 from substrait_agg.problem_kinds import Mode
-from substrait_agg.report.checked_plan import Plan
 from substrait_agg.run_options import RunOptions
 
 if TYPE_CHECKING:

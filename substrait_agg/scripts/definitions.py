@@ -8,9 +8,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from substrait_agg.checked_plan import Plan
 from substrait_agg.errors import PlanRefused, SqlRefused
 from substrait_agg.plan.arrow import arrow_schema
-from substrait_agg.report.checked_plan import Plan
 
 ColumnsOf = Callable[[Container[str]], Mapping[str, pa.Schema]]
 """Returns the columns of the tables whose names, in lower case, are in a container."""

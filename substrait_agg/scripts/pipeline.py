@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from substrait_agg.checked_plan import Plan
 from substrait_agg.errors import UsageError
 from substrait_agg.notices import notice
-from substrait_agg.report.checked_plan import Plan
 from substrait_agg.scripts.clauses import IGNORED, check_clauses
 from substrait_agg.scripts.definitions import ColumnsOf, Definitions, Planning
 from substrait_agg.scripts.flows import SqlDefinition, SqlTarget, flow_alone

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from substrait_agg.checked_plan import Plan
 from substrait_agg.errors import SqlRefused
-from substrait_agg.report.checked_plan import Plan
 from substrait_agg.scripts.script import Statement, statements
 from substrait_agg.scripts.tokens import syntax_error, tokens
 

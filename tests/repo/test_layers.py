@@ -36,6 +36,7 @@ LAYERS = (
     {"evaluation"},
     {"explanation"},
     {"report"},
+    {"checked_plan"},
     {"scripts"},
     {"operator", "state"},
     {"commit"},

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import substrait_agg as sa
 from substrait_agg.bind.rewrite import table_reads
-from substrait_agg.report.checked_plan import Plan
+from substrait_agg.checked_plan import Plan
 from substrait_agg.spark.catalyst.sql import PLANNING_CONF
 from tests.joins import tpch as tpch_texts
 from tests.tpc.data import VERSIONS, Tables, tpcds, tpcds_queries, tpch

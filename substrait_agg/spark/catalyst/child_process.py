@@ -21,8 +21,8 @@ from typing import IO, Any
 import pyarrow as pa
 
 from substrait_agg import errors
+from substrait_agg.checked_plan import Plan
 from substrait_agg.errors import RunFailed, SubstraitAggError
-from substrait_agg.report.checked_plan import Plan
 from substrait_agg.scripts.planner import SqlPlanner
 from substrait_agg.scripts.script import Statement
 from substrait_agg.spark.catalyst.origin import SqlOrigin

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 
+from substrait_agg.checked_plan import Plan
 from substrait_agg.errors import UsageError
-from substrait_agg.report.checked_plan import Plan
 from substrait_agg.spark.catalyst.analyzed.refusals import What
 from substrait_agg.spark.catalyst.plan import NotMaintained, plan_of_tree
 

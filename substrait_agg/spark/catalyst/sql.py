@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from substrait_agg.checked_plan import Plan
 from substrait_agg.errors import SqlRefused
 from substrait_agg.plan.plannable import plannable
-from substrait_agg.report.checked_plan import Plan
 from substrait_agg.scripts.script import Statement
 from substrait_agg.scripts.tokens import offset_of, place_at, refused_at, tokens
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal, What

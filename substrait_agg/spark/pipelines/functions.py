@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from substrait_agg.checked_plan import Plan
 from substrait_agg.errors import SqlRefused
 from substrait_agg.refresh.policies import REFRESH_POLICIES
-from substrait_agg.report.checked_plan import Plan
 from substrait_agg.scripts.clauses import PROPERTY
 from substrait_agg.scripts.definitions import Definitions, TableNotPlanned
 from substrait_agg.scripts.pipeline import note_clause
