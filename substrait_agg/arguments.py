@@ -1,6 +1,7 @@
 """Check the types of arguments of the public Python interface, so that errors name the argument.
 
 `check_types` checks a function by its annotations. `check_objects` checks values that may have many types.
+`microseconds` parses a duration.
 """
 
 from __future__ import annotations
@@ -33,6 +34,12 @@ _TESTS: Mapping[str, Test] = {
 
 _ELEMENTS = re.compile(r"\w+\[(?:str, )?str\]")
 """A collection of texts, or a mapping from texts to texts."""
+
+_UNITS = {"ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
+_LONGEST = 10**6 * _UNITS["d"]
+"""Longest duration, in microseconds: an instant plus or minus a duration must fit into 64 bits."""
+
+_DURATION = re.compile(r"([0-9]{1,12})\s*(ms|s|m|h|d)")
 
 
 def check_types(function: Function) -> Function:
@@ -107,3 +114,19 @@ def check_objects(values: Mapping[str, object], path: str, help: str) -> None:
 def _of_type(name: str, value: object, help: str, path: str = "") -> UsageError:
     message = f"{name} is of type {type(value).__name__}"
     return UsageError("OPTION_INVALID", message, help=help, path=path or name)
+
+
+def microseconds(text: str) -> int | None:
+    """Return the microseconds of a duration in ``ms``, ``s``, ``m``, ``h`` or ``d``.
+
+    Returns:
+        None if the text is not a duration or exceeds a million days.
+
+    >>> microseconds("1m")
+    60000000
+    >>> microseconds("1 week") is None
+    True
+    """
+    match = _DURATION.fullmatch(text)
+    micros = int(match[1]) * _UNITS[match[2]] if match else None
+    return None if micros is None or micros > _LONGEST else micros

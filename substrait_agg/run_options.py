@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from substrait_agg.durations import microseconds
+from substrait_agg.arguments import microseconds
 from substrait_agg.errors import UsageError, checked_choice
 from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS, EarlyRetraction
 from substrait_agg.problem_kinds import Mode

@@ -15,7 +15,7 @@ import click
 
 import substrait_agg
 import substrait_agg_cli
-from substrait_agg.durations import microseconds
+from substrait_agg.arguments import microseconds
 from substrait_agg.errors import UsageError
 from substrait_agg.problem_kinds import Mode
 from substrait_agg.run_options import RunOptions

@@ -20,7 +20,6 @@ LAYERS = (
         "error_codes",
         "deferred_imports",
         "document_fields",
-        "durations",
         "escape",
         "files",
         "redaction",

@@ -6,11 +6,11 @@ import errno
 from contextlib import suppress
 from dataclasses import dataclass
 
+from substrait_agg.arguments import microseconds
 from substrait_agg.commit.documents.envelope import refuse_damage, seal, unreadable, unseal
 from substrait_agg.commit.documents.file_names import KEPT_REVISION, retention_name
 from substrait_agg.commit.documents.files import FolderFiles, OutcomeUnknown
 from substrait_agg.commit.documents.json_codec import build, encode
-from substrait_agg.durations import microseconds
 from substrait_agg.errors import UsageError
 
 KEPT = "kept.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from substrait_agg.durations import microseconds
+from substrait_agg.arguments import microseconds
 from substrait_agg.errors import UsageError
 from substrait_agg.operator.common.emission import ALL, Emission
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from substrait_agg.arguments import microseconds
 from substrait_agg.document_fields import DOCUMENT_KEY
-from substrait_agg.durations import microseconds
 from substrait_agg.errors import RunFailed, UsageError
 
 MOST_EVENTS = 10_000
