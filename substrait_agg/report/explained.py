@@ -13,7 +13,6 @@ from substrait_agg.explanation.text import plan_json, plan_text
 from substrait_agg.explanation.tree import ExplainedPlan
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction
 from substrait_agg.refresh.policies import RefreshPolicies
-from substrait_agg.report.html.explain import plan_html
 
 STDIN = "-"
 """Name of a plan read from stdin."""
@@ -38,5 +37,7 @@ def write_explanation(
     """Return the explanation of a plan in a format."""
     tree = explain_plan(plan, early, static, policies, batches, sources)
     if format == "html":
+        from substrait_agg.report.html.explain import plan_html  # noqa: PLC0415 - imported only if needed
+
         return plan_html(tree, "" if name == STDIN else PurePath(name).name)
     return _FORMS[format](tree)

@@ -1,57 +1,98 @@
-"""The frame of every HTML page: one file without external resources, which runs only its own script."""
+"""The frame of every HTML page, and the templates of pages.
+
+A page is one file without external resources, which runs only its own script. Python prepares values; the templates
+make the markup.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import html
 from functools import cache
 from importlib import resources
+from typing import TYPE_CHECKING, Any
 
-from substrait_agg.escape import printable
+from substrait_agg.escape import cut, printable
+from substrait_agg.problem_kinds import LEVELS
+from substrait_agg.report.tree.constants import clip
+from substrait_agg.report.tree.tree import count_noun
+
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
 
 SELF = "'self'"
 
-_SHELL = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="referrer" content="no-referrer">
-<title>{title}</title>
-<link rel="icon" href="data:,">
-<style>{style}</style>
-</head>
-<body>
-<a class="skip" href="#main">Skip to the content</a>
-{body}
-<script>{script}</script>
-</body>
-</html>
-"""
+MAX_MESSAGE = 700
+"""Longest message, help text or name of a problem that is shown, in characters."""
+
+MAX_PATH = 360
+"""Longest path that is shown, in characters; longer ones are cut in the middle."""
 
 
 def page(title: str, body: str, script: str = "", style: str = "", *, reads: bool = False) -> str:
     """Return a complete HTML document that needs no other file and no network.
 
     Args:
-        title: any text; it is escaped here.
-        body: HTML whose texts went through `escape`; its main part has ``id="main"``. Inline styles
-            and event handlers are not possible, because the page's content security policy forbids
-            them.
+        title: any text.
+        body: HTML of a template; its main part has ``id="main"``. Inline styles and event
+            handlers are not possible, because the page's content security policy forbids them.
         script: more JavaScript, run after ``page.js``; it must not contain ``</script``.
         style: more CSS, after ``page.css``; it must not contain ``</style``.
         reads: whether the script may read from the server of the page.
     """
-    return _SHELL.format(
+    return template("report/html/templates/page.html.j2").render(
         policy=content_policy(script, style, reads=reads),
-        title=escape(title),
+        title=title,
         style=asset("page.css") + style,
         body=body,
         script=asset("page.js") + script,
     )
+
+
+def template(name: str) -> Template:
+    """Return a template by its path in this package of Python."""
+    return _environment().get_template(name)
+
+
+@cache
+def macros(name: str) -> Any:
+    """Return the macros of a template of reports: functions that return HTML."""
+    return template(f"report/html/templates/{name}.html.j2").module
+
+
+@cache
+def _environment() -> Environment:
+    """Return the templates: all texts in them are escaped, and show what is invisible."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined  # noqa: PLC0415 - for pages only
+
+    made = Environment(
+        loader=FunctionLoader(_source),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+    )
+    made.filters |= {
+        "count": count_noun,
+        "number": "{:,}".format,
+        "cut": cut,
+        "clip": lambda text: clip(text, MAX_MESSAGE),
+        "cut_middle": _cut_middle,
+    }
+    made.globals["levels"] = LEVELS
+    return made
+
+
+def _source(name: str) -> str:
+    """Return a template without the indentation and the ends of its lines, which pages do not need."""
+    lines = resources.files("substrait_agg").joinpath(name).read_text(encoding="utf-8").splitlines()
+    return "".join(line.strip() for line in lines)
+
+
+def _cut_middle(path: str) -> str:
+    if len(path) <= MAX_PATH + 20:
+        return path
+    half = MAX_PATH // 2
+    return f"{path[:half]} … {len(path) - 2 * half:,} characters … {path[-half:]}"
 
 
 def content_policy(script: str = "", style: str = "", *, reads: bool = False) -> str:
@@ -61,17 +102,6 @@ def content_policy(script: str = "", style: str = "", *, reads: bool = False) ->
         "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
         f"style-src '{look}'; script-src '{code}'{'; connect-src ' + SELF if reads else ''}"
     )
-
-
-def escape(text: str) -> str:
-    r"""Return a text escaped for HTML elements and quoted attributes.
-
-    Invisible characters and those that change the text direction are written as ``\u202e``.
-
-    >>> escape("a < b")
-    'a &lt; b'
-    """
-    return html.escape(printable(text), quote=True)
 
 
 def size(text: str) -> int:

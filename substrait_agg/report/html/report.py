@@ -14,11 +14,12 @@ from substrait_agg.plan.messages.message import read_message
 from substrait_agg.plan.messages.node import MessageNode
 from substrait_agg.problem_kinds import LEVELS
 from substrait_agg.problems import Problem
-from substrait_agg.report.html.page import asset, escape, page, size
-from substrait_agg.report.html.problems import ReasonPlacement, badges, box, line, reasons
+from substrait_agg.report.html.page import asset, macros, page, size
+from substrait_agg.report.html.problems import ReasonPlacement, box, line, reasons
 from substrait_agg.report.html.tree import TreePage
 from substrait_agg.report.places.plan_problems import PlanProblems
 from substrait_agg.report.tree.constants import clip
+from substrait_agg.report.tree.tree import count_noun
 
 MAX_PAGE = 300_000
 """Upper bound of the size of a page, in bytes."""
@@ -77,12 +78,7 @@ def _make(reports: Sequence[PlanProblems], failures: Sequence[SubstraitAggError]
         room -= size(section)
         sections.append(section)
     left = len(reports) - len(selected)
-    more = (
-        f'<p class="card">… {left:,} more plans, left out to keep this page small</p>'
-        if left
-        else ""
-    )
-    body = f'{head}<main id="main" tabindex="-1">{unread}{table}{"".join(sections)}{more}{meaning}</main>{_PATH_BAR}'
+    body = macros("report").body(head, unread, table, sections, left, meaning)
     return page(title, body, script)
 
 
@@ -90,7 +86,7 @@ def _title(reports: Sequence[PlanProblems], unread: int) -> str:
     refused = sum(not report.ok for report in reports)
     if unread:
         refusals = f"{refused:,} of {len(reports):,} plans refused, " if refused else ""
-        return f"{refusals}{_files(unread)} could not be read"
+        return f"{refusals}{count_noun(unread, 'file')} could not be read"
     if len(reports) == 1:
         return "The plan is refused" if refused else "The plan is valid"
     return (
@@ -100,98 +96,54 @@ def _title(reports: Sequence[PlanProblems], unread: int) -> str:
     )
 
 
-def _files(number: int) -> str:
-    return "1 file" if number == 1 else f"{number:,} files"
-
-
 def _failures(failures: Sequence[SubstraitAggError]) -> str:
     """Return a section about the files that could not be read."""
     if not failures:
         return ""
-    lines = "".join(
-        f"<li>{escape(clip(failure.path, _MAX_NAME))}: {escape(clip(failure.message, _MAX_NAME))}</li>"
+    shown = [
+        (clip(failure.path, _MAX_NAME), clip(failure.message, _MAX_NAME))
         for failure in failures[:_MAX_FAILURES]
-    )
-    left = len(failures) - _MAX_FAILURES
-    more = f"<li>… {left:,} more</li>" if left > 0 else ""
-    return (
-        '<section class="card" aria-labelledby="unread"><h2 id="unread">'
-        f"{_files(len(failures))} could not be read</h2><ul>{lines}{more}</ul></section>"
-    )
+    ]
+    html: str = macros("report").failures(len(failures), shown)
+    return html
 
 
 def _name(report: PlanProblems) -> str:
     return clip(report.plan, _MAX_NAME) or "plan"
 
 
-def _verdict(ok: bool) -> str:
-    return (
-        '<span class="badge good">✔ valid</span>'
-        if ok
-        else '<span class="badge error">✖ refused</span>'
-    )
-
-
-def _counts(*reports: PlanProblems) -> str:
+def _counts(*reports: PlanProblems) -> tuple[Counter[str], Counter[str]]:
     """Return the number of problems per level, shown and hidden."""
-    shown = Counter(problem.level for report in reports for problem in report.problems)
-    hidden = Counter(problem.level for report in reports for problem in report.hidden)
-    return f"{badges(shown)} {badges(hidden, ' not shown')}".strip() or "no problems"
+    shown = Counter[str](problem.level for report in reports for problem in report.problems)
+    hidden = Counter[str](problem.level for report in reports for problem in report.hidden)
+    return shown, hidden
 
 
 def _header(reports: Sequence[PlanProblems], title: str, *, ok: bool) -> str:
     """Return the title and the totals."""
     ok = ok and all(report.ok for report in reports)
-    counts = f"<p>{_verdict(ok)} {_counts(*reports)}</p>" if len(reports) > 1 else ""
-    return f'<header><p class="quiet">Substrait plan validation</p><h1>{escape(title)}</h1>{counts}</header>'
-
-
-_PATH_BAR = (
-    '<footer class="where" data-script hidden aria-label="Place in the plan">'
-    '<code id="where" aria-live="polite"></code>'
-    '<button type="button" id="copy">Copy path</button></footer>'
-)
+    html: str = macros("report").header(title, ok, _counts(*reports) if len(reports) > 1 else ())
+    return html
 
 
 def _filters(every: Sequence[Problem]) -> str:
     """Return the filter buttons; they need the script, and are hidden without it."""
     if len({(problem.level, problem.code) for problem in every}) < 2:
         return ""
-    levels = Counter(problem.level for problem in every)
-    buttons = "".join(
-        f'<button type="button" data-show="{level}" aria-pressed="true">{level}s</button>'
-        for level in LEVELS
-        if levels[level] and len(levels) > 1
-    )
-    codes = sorted({problem.code for problem in every})
-    options = "".join(f"<option>{escape(code)}</option>" for code in codes)
-    return (
-        '<div class="filters tools" role="group" aria-label="Filter of problems" data-script hidden>'
-        f'{buttons}<label>Code <select id="code"><option value="">all codes</option>{options}</select></label>'
-        '<span id="shown" role="status"></span></div>'
-    )
+    found = {problem.level for problem in every}
+    levels = [level for level in LEVELS if level in found and len(found) > 1]
+    html: str = macros("report").filters(levels, sorted({problem.code for problem in every}))
+    return html
 
 
 def _table(reports: Sequence[PlanProblems], linked: frozenset[int]) -> str:
     """Return a table of all plans, if there are several."""
     if len(reports) < 2:
         return ""
-    rows = []
     selected = _worst(reports, _MAX_ROWS)
-    for at in selected:
-        report = reports[at]
-        name = escape(_name(report))
-        name = f'<a href="#plan{at}">{name}</a>' if at in linked else name
-        rows.append(
-            f"<tr><td>{name}</td><td>{_verdict(report.ok)}</td><td>{_counts(report)}</td></tr>"
-        )
-    left = len(reports) - len(selected)
-    more = f'<p class="quiet">… {left:,} more plans</p>' if left else ""
-    return (
-        '<section class="card" aria-labelledby="plans"><h2 id="plans">Plans</h2><div class="scroll"><table class="plans">'
-        '<thead><tr><th scope="col">Plan</th><th scope="col">Verdict</th><th scope="col">Problems</th></tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>{more}</section>"
-    )
+    rows = [(at, _name(reports[at]), reports[at].ok, _counts(reports[at])) for at in selected]
+    html: str = macros("report").table(rows, linked, len(reports) - len(selected))
+    return html
 
 
 def _worst(reports: Sequence[PlanProblems], number: int) -> list[int]:
@@ -209,28 +161,19 @@ def _worst(reports: Sequence[PlanProblems], number: int) -> list[int]:
 
 def _section(at: int, report: PlanProblems, why: ReasonPlacement, room: int) -> str:
     root = read_message(report.content)
-    room -= _FRAME + 2 * size(escape(_name(report)))
+    room -= _FRAME + 2 * _MAX_NAME
     selected = _choose(report.problems, at, why, int(room * _PROBLEMS_SHARE))
-    lines = "".join(line(report.problems[i], f"{at}-{i}") for i in selected)
+    lines = [line(report.problems[i], f"{at}-{i}") for i in selected]
     if root is None:
         tree = _unread(report, selected, at, why)
         room -= size(tree)
     else:
-        tree = _tree(report, root, selected, at, why, room - size(lines))
+        tree = _tree(report, root, selected, at, why, room - sum(map(size, lines)))
     left = len(report.problems) - len(selected)
-    more = (
-        f'<p class="quiet">… {left:,} more problems, left out to keep this page small</p>'
-        if left
-        else ""
+    html: str = macros("report").section(
+        at, _name(report), report, _counts(report), lines, left, tree
     )
-    none = "No problem is shown." if report.hidden else "No problems."
-    listed = f'<ol class="list">{lines}</ol>{more}' if report.problems else f"<p>{none}</p>"
-    return (
-        f'<section class="card" aria-labelledby="plan{at}"><h2 id="plan{at}">{escape(_name(report))}</h2>'
-        f"<p>{_verdict(report.ok)} {_counts(report)}</p>"
-        f'<div class="sides"><details class="found" open><summary><h3>Problems</h3></summary>{listed}</details>'
-        f'<div class="shape"><h3>Plan</h3>{tree}</div></div></section>'
-    )
+    return html
 
 
 def _choose(problems: Sequence[Problem], at: int, why: ReasonPlacement, room: int) -> list[int]:
@@ -246,13 +189,6 @@ def _choose(problems: Sequence[Problem], at: int, why: ReasonPlacement, room: in
     return sorted(shown)
 
 
-_TREE_TOOLS = (
-    '<div class="tools" data-script hidden><button type="button" data-open="problems">Open problems</button>'
-    '<button type="button" data-open="all">Open all</button>'
-    '<button type="button" data-open="none">Close all</button></div>'
-)
-
-
 def _tree(
     report: PlanProblems,
     root: MessageNode,
@@ -265,15 +201,17 @@ def _tree(
         size(box(p, f"{at}-{i}", why=why, at=p.path))
         for i, p in ((i, report.problems[i]) for i in selected)
     )
-    tree = TreePage(root, str(at), room - boxes - size(_TREE_TOOLS))
+    tools: str = macros("report").tools()
+    tree = TreePage(root, str(at), room - boxes - size(tools))
     for i in selected:
         problem = report.problems[i]
         tree.put(problem, f"{at}-{i}", why=why)
     tree.fill()
-    return _TREE_TOOLS + tree.html()
+    return tools + tree.html()
 
 
 def _unread(report: PlanProblems, selected: Sequence[int], at: int, why: ReasonPlacement) -> str:
     """Return the problems of a plan that cannot be shown as a tree."""
-    boxes = "".join(box(report.problems[i], f"{at}-{i}", why=why) for i in selected)
-    return f"<p>Nothing of this plan can be shown as a tree.</p>{boxes}"
+    boxes = [box(report.problems[i], f"{at}-{i}", why=why) for i in selected]
+    html: str = macros("report").unread(boxes)
+    return html

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from substrait_agg.plan.messages.node import MessageNode, nearest
-from substrait_agg.problem_kinds import LEVELS
 from substrait_agg.problems import Problem
-from substrait_agg.report.html.page import escape, size
-from substrait_agg.report.html.problems import SIGNS, ReasonPlacement, box
+from substrait_agg.report.html.page import macros, size
+from substrait_agg.report.html.problems import ReasonPlacement, box
 from substrait_agg.report.tree.expressions import Speech
 from substrait_agg.report.tree.tree import Slot, TreeBranch, branch, branches_to, row_text
 
@@ -29,13 +29,19 @@ FLAT_DEPTH = 10
 BLOCK_DEPTH = 60
 """Levels per block. Browsers flatten elements nested 512 deep, and a level takes three elements."""
 
-_FRAME = size('<li><details open><summary></summary><ul class="flat"></ul></details></li>')
-_CLASSES = size(' class="rel has"')
-_MARK = _CLASSES + 3 * size('<span class="inside badge warning">▲ 1,000 warnings inside</span> ')
-_MORE = size('<li class="more">… 1,000,000 more, left out to keep this page small</li>')
+_FRAME = 74
+"""Bytes of the markup of a node; the numbers below are those of its parts and of lines about it."""
+
+_CLASSES = 16
+_MARK = 220
+_MORE = 74
 _ROW = 120
 _BLOCK = 400
 _MAX_FAILURES = 30
+
+
+_Event = tuple[str, Any]
+"""A part of the tree for the template: its kind and what it says."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +57,11 @@ class _Item:
     row_boxes: dict[str, list[str]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     cut: str = ""
+
+    @property
+    def leaf(self) -> bool:
+        """Return whether nothing is inside."""
+        return not self.branch.count and not self.row_boxes
 
 
 class TreePage:
@@ -92,30 +103,8 @@ class TreePage:
 
     def html(self) -> str:
         """Return the tree as HTML."""
-        parts: list[str] = []
-        blocks: deque[tuple[_Item, str]] = deque([(self._root, "")])
-        number = 0
-        while blocks:
-            top, origin = blocks.popleft()
-            if origin:
-                parts.append(
-                    f'<div class="block" id="{top.cut}" data-from="{origin}"><p class="quiet">'
-                    f'Continued from <a href="#{origin}">further up</a></p>'
-                )
-            parts.append('<ul class="tree">')
-            for piece in self._pieces(top):
-                if isinstance(piece, str):
-                    parts.append(piece)
-                    continue
-                number += 1
-                piece.cut, start = f"b{self._name}-{number}", f"f{self._name}-{number}"
-                parts.append(
-                    f'<li class="more" id="{start}"><a href="#{piece.cut}">{piece.head or "more"} '
-                    "… continued further down</a></li>"
-                )
-                blocks.append((piece, start))
-            parts.append("</ul></div>" if origin else "</ul>")
-        return "".join(parts)
+        html: str = macros("tree").tree(self._events())
+        return html
 
     # --- choosing ----------------------------------------------------------------------------
 
@@ -127,10 +116,8 @@ class TreePage:
         return True
 
     def _head(self, shown: TreeBranch) -> str:
-        words = escape(shown.title(self._speech))
-        step = escape(shown.step[:400]).replace(".", ".<wbr>")
-        start = f'<code class="step">{step}</code> ' if step else ""
-        return start + (f'<span class="title">{words}</span>' if words else "")
+        html: str = macros("tree").head(shown.step[:400], shown.title(self._speech))
+        return html
 
     def _cost(self, item: _Item) -> int:
         block = _BLOCK if item.branch.depth and item.branch.depth % BLOCK_DEPTH == 0 else 0
@@ -209,100 +196,76 @@ class TreePage:
     def _add_row(self, item: _Item, slot: Slot) -> bool:
         if slot.start in item.rows:
             return True
-        name = slot.field.name
         text = row_text(item.branch.last, slot.field, self._speech)
-        row = (
-            f'<li class="row"><code class="step">{name}</code> '
-            f'<span class="value">{escape(text)}</span></li>'
-        )
-        if not self._spend(size(row)):
+        if not self._spend(size(macros("tree").row(slot.field.name, text))):
             return False
-        item.rows[slot.start] = row
+        item.rows[slot.start] = text
         self._whole(item)
         return True
 
     # --- writing -----------------------------------------------------------------------------
 
-    def _pieces(self, top: _Item) -> Iterator[str | _Item]:
-        """Yield the HTML of an item and its content.
+    def _events(self) -> Iterator[_Event]:
+        """Yield what the template writes, in order: one block after the other."""
+        blocks = deque([self._root])
+        number = 0
+        while blocks:
+            top = blocks.popleft()
+            yield "block", top
+            for event in self._block(top):
+                if event[0] == "later":
+                    number += 1
+                    event[1].cut = f"{self._name}-{number}"
+                    blocks.append(event[1])
+                yield event
+            yield "end", top
 
-        Items that start a block of their own are yielded as they are.
-        """
-        base = top.branch.depth
-        stack: list[str | _Item] = [top]
+    def _block(self, top: _Item) -> Iterator[_Event]:
+        """Yield an item and its content; an item that starts a block of its own is ``later``."""
+        stack: list[_Event] = [("item", top)]
         while stack:
-            piece = stack.pop()
-            if isinstance(piece, str) or (
-                piece is not top and piece.branch.depth - base >= BLOCK_DEPTH
-            ):
-                yield piece
+            kind, said = stack.pop()
+            if kind != "item":
+                yield kind, said
                 continue
-            yield self._open_tag(piece)
-            if not piece.branch.count and not piece.row_boxes:
-                yield "</div></li>"
+            depth = said.branch.depth - top.branch.depth
+            if said is not top and depth >= BLOCK_DEPTH:
+                yield "later", said
                 continue
-            flat = ' class="flat"' if piece.branch.depth - base >= FLAT_DEPTH else ""
-            yield f"<ul{flat}>"
-            stack.append("</ul></details></li>")
-            stack.extend(reversed(list(self._inside(piece))))
+            yield "open", (said, depth >= FLAT_DEPTH)
+            if not said.leaf:
+                stack.append(("close", None))
+                stack.extend(reversed(list(self._inside(said))))
 
-    def _open_tag(self, item: _Item) -> str:
-        marks = "".join(
-            f' <span class="inside badge {level}">{SIGNS[level]} {item.counts[level]:,} '
-            f"{level}{'s' if item.counts[level] != 1 else ''}</span>"
-            for level in LEVELS
-            if item.counts[level]
-        )
-        boxes = "".join(item.boxes)
-        if not item.branch.count and not item.row_boxes:
-            return f'<li><div class="leaf">{item.head}{marks}{boxes}'
-        kinds = ["rel"] if item.branch.relation else []
-        kinds += ["has"] if item.counts else []
-        name = f' class="{" ".join(kinds)}"' if kinds else ""
-        is_open = " open" if kinds or item.parent is None else ""
-        return f"<li><details{name}{is_open}><summary>{item.head}{marks}</summary>{boxes}"
-
-    def _inside(self, item: _Item) -> Iterator[str | _Item]:
+    def _inside(self, item: _Item) -> Iterator[_Event]:
         """Yield rows, missing fields, branches, and notes about left-out members, in order."""
         rows = [slot for slot in item.branch.slots if slot.row]
         left = 0
         for slot in rows:
-            row = self._row(item, slot)
-            left += not row
-            if row:
-                yield row
-        yield from self._missing_rows(item)
-        yield from self._gap(left)
+            boxes = item.row_boxes.get(slot.field.name, [])
+            text = item.rows.get(slot.start)
+            if text is not None or boxes:
+                yield "row", (slot.field.name, text, boxes)
+            else:
+                left += 1
+        names = {slot.field.name for slot in rows}
+        for name, boxes in item.row_boxes.items():
+            if name not in names:  # a missing field, or a list of messages
+                word = "" if name in item.branch.last.values else "not written"
+                yield "row", (name, word, boxes, True)
+        yield from _gap(left)
         gap = 0
         for slot in item.branch.slots[len(rows) :]:
             end = slot.start + slot.count
             at = slot.start
             for place in sorted(p for p in item.inside if slot.start <= p < end):
-                yield from self._gap(gap + place - at)
+                yield from _gap(gap + place - at)
                 gap, at = 0, place + 1
-                yield item.inside[place]
+                yield "item", item.inside[place]
             gap += end - at
-        yield from self._gap(gap)
+        yield from _gap(gap)
 
-    def _row(self, item: _Item, slot: Slot) -> str:
-        name = slot.field.name
-        boxes = "".join(item.row_boxes.get(name, ()))
-        row = item.rows.get(slot.start, "")
-        if boxes and not row:
-            row = f'<li class="row"><code class="step">{name}</code></li>'
-        return row.removesuffix("</li>") + boxes + "</li>" if row else ""
 
-    def _missing_rows(self, item: _Item) -> Iterator[str]:
-        """Yield rows for fields with problems that have no row: missing fields and lists of messages."""
-        rows = {slot.field.name for slot in item.branch.slots if slot.row}
-        for name, boxes in item.row_boxes.items():
-            if name not in rows:
-                word = "" if name in item.branch.last.values else "not written"
-                yield (
-                    f'<li class="row"><code class="step">{name}</code> '
-                    f'<span class="value quiet">{word}</span>{"".join(boxes)}</li>'
-                )
-
-    def _gap(self, count: int) -> Iterator[str]:
-        if count:
-            yield f'<li class="more">… {count:,} more, left out to keep this page small</li>'
+def _gap(count: int) -> Iterator[_Event]:
+    if count:
+        yield "gap", count
