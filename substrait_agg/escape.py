@@ -1,4 +1,4 @@
-"""Escape texts of a plan for a terminal, so that no character is executed, invisible or reordering."""
+"""Escape and cut texts of a plan, so that no character is executed, invisible or reordering."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ def cut(text: str, room: int) -> str:
     'abc…'
     """
     return text if len(text) <= room else text[: max(room - 1, 0)] + ELIDED
+
+
+def clip(text: str, limit: int) -> str:
+    """Return a text of about `limit` characters; a cut one says how many are missing."""
+    if len(text) <= limit + 20:
+        return text
+    return f"{text[:limit]}{ELIDED} {len(text) - limit:,} more characters"
 
 
 def _escape(match: re.Match[str]) -> str:

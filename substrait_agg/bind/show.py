@@ -1,11 +1,15 @@
-"""Format bound expressions as SQL-like text, with column names where they are known."""
+"""Format bound expressions as SQL-like text, with column names where they are known.
+
+The syntax is stated here once: the ``..._text`` functions also write the messages of a plan (`report.tree`).
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 from substrait_agg.bind.bound import (
     BoundLambda,
@@ -21,7 +25,9 @@ from substrait_agg.bind.bound import (
     NestedPart,
     OuterColumn,
 )
+from substrait_agg.escape import ELIDED, clip
 from substrait_agg.functions.spark_sql import SPARK_SQL
+from substrait_agg.plan.types import Type
 
 INFIX: dict[str, str] = {
     "equal": "=", "not_equal": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">=",
@@ -60,23 +66,22 @@ def show(expression: Expr, names: Sequence[str] = ()) -> str:
     """
     match expression:
         case Column(ordinal=ordinal):
-            return _short(names[ordinal]) if ordinal < len(names) else f"#{ordinal}"
+            return clip(names[ordinal], LONGEST) if ordinal < len(names) else f"#{ordinal}"
         case Constant():
-            return _constant(expression)
+            return constant_text(expression.type, expression.value)
         case Call():
             return _call(expression, names)
         case Conversion(type=type_, input=inner, null_on_failure=to_null):
-            word = "TRY_CAST" if to_null else "CAST"
-            return f"{word}({show(inner, names)} AS {type_.as_nullable(False)})"
+            target = str(type_.as_nullable(False))
+            return cast_text(show(inner, names), target, null_on_failure=to_null)
         case NestedPart(input=inner, step=step):
             part = str(step) if isinstance(step, int) else show(step, names)
             return f"{show(inner, names)}[{part}]"
         case Conditional(clauses=clauses, otherwise=otherwise):
-            whens = " ".join(f"WHEN {show(c, names)} THEN {show(v, names)}" for c, v in clauses)
-            return f"CASE {whens} ELSE {show(otherwise, names)} END"
+            whens = [(show(c, names), show(v, names)) for c, v in clauses]
+            return case_text(whens, show(otherwise, names))
         case InList(value=value, options=options):
-            inside = ", ".join(show(o, names) for o in options)
-            return f"{show(value, names)} IN ({inside})"
+            return in_text(show(value, names), ", ".join(show(o, names) for o in options))
         case OuterColumn(ordinal=ordinal):
             return f"outer.{ordinal}"
         case BoundNestedValue() | BoundLambda() | LambdaParameter():
@@ -92,8 +97,7 @@ def _value(
         case LambdaParameter(steps_out=out, ordinal=ordinal):
             return "x" + (f"{ordinal}" if ordinal else "") + "^" * out
         case BoundNestedValue(type=type_, parts=inner_parts):
-            inside = ", ".join(show(p, names) for p in inner_parts)
-            return f"{type_.kind.upper()}({inside})"
+            return nested_text(type_.kind, ", ".join(show(p, names) for p in inner_parts))
 
 
 def _call(call: Call, names: Sequence[str]) -> str:
@@ -122,7 +126,7 @@ def _spark_sql(call: Call, columns: Sequence[str]) -> str:
     def column(part: re.Match[str]) -> str:
         return columns[int(part[1])] if part[1] and int(part[1]) < len(columns) else part[0]
 
-    return _PART.sub(column, _short(written))
+    return _PART.sub(column, clip(written, LONGEST))
 
 
 def _inside(expression: Expr, names: Sequence[str]) -> str:
@@ -135,29 +139,67 @@ def _inside(expression: Expr, names: Sequence[str]) -> str:
     return f"({text})" if infix or isinstance(expression, InList) else text
 
 
-def _constant(constant: Constant) -> str:
-    value, kind = constant.value, constant.type.kind
+def cast_text(inner: str, target: str, *, null_on_failure: bool = False) -> str:
+    """Return a conversion to a type."""
+    return f"{'TRY_' if null_on_failure else ''}CAST({inner} AS {target})"
+
+
+def case_text(whens: Iterable[tuple[str, str]], otherwise: str = "", match: str = "") -> str:
+    """Return a choice: conditions, or values of `match`, with their results."""
+    words = ["CASE", match, *(f"WHEN {when} THEN {then}" for when, then in whens)]
+    return " ".join(filter(None, (*words, otherwise and f"ELSE {otherwise}", "END")))
+
+
+def in_text(value: str, options: str) -> str:
+    """Return a search of a value among options."""
+    return f"{value} IN ({options})"
+
+
+def nested_text(kind: str, parts: str) -> str:
+    """Return a list, struct or map of its parts."""
+    return f"{kind.upper()}({parts})"
+
+
+def constant_text(type_: Type, value: Any, limit: int = LONGEST) -> str:
+    """Return a constant.
+
+    Args:
+        type_: its type; messages of a plan give only its kind and its parameters.
+        value: as in `plan.model.Literal`.
+        limit: characters of a text, and bytes, that are written.
+    """
+    kind = type_.kind
     if value is None:
         return "NULL"
     if isinstance(value, bool):
         return str(value).upper()
     if kind == "decimal":
-        return str(Decimal(value).scaleb(-constant.type.params[1]))
+        return f"{Decimal(value).scaleb(-type_.params[1]):f}"
     if kind == "date":
         return f"DATE '{_day(value)}'"
     if kind in ("precision_timestamp", "precision_timestamp_tz"):
-        return f"TIMESTAMP '{_instant(value, constant.type.params[0])}'"
+        return f"TIMESTAMP '{_instant(value, type_.params[0])}'"
     if kind in INTERVAL_UNITS:
         amounts = value if isinstance(value, tuple) else (value,)
-        return _interval(amounts, INTERVAL_UNITS[kind], (*constant.type.params, 6)[0])
+        return _interval(amounts, INTERVAL_UNITS[kind], (*type_.params, 6)[0])
     if isinstance(value, str):
-        return "'" + _short(value).replace("'", "''") + "'"
-    return f"X'{_short(value.hex())}'" if isinstance(value, bytes) else _short(str(value))
+        return quote(value, limit)
+    return hexadecimal(value, limit) if isinstance(value, bytes) else clip(str(value), limit)
 
 
-def _short(text: str) -> str:
-    """Cut a text to `LONGEST` characters, because a column name may repeat it a thousand times."""
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+def quote(text: str, limit: int) -> str:
+    """Return a string in single quotes, cut if it is long."""
+    return "'" + clip(text, limit).replace("'", "''") + "'"
+
+
+def hexadecimal(value: bytes, limit: int) -> str:
+    """Return bytes as hexadecimal text, cut if they are long.
+
+    >>> hexadecimal(b"ab", 9)
+    "X'6162'"
+    """
+    more = f"{ELIDED} {len(value) - limit:,} more bytes" if len(value) > limit else ""
+    return f"X'{value[:limit].hex()}{more}'"
 
 
 def _interval(amounts: tuple[int, ...], units: tuple[str, ...], digits: int) -> str:
@@ -189,9 +231,9 @@ def _day(days: int) -> str:
 
 
 def _instant(ticks: int, digits: int) -> str:
+    seconds, rest = divmod(ticks, 10**digits)
     try:
-        return str(
-            (EPOCH + timedelta(microseconds=ticks * 10**6 // 10**digits)).replace(tzinfo=None)
-        )
+        second = (EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None)
     except OverflowError:
         return f"1970-01-01 {ticks:+d} x 10^-{digits} s"
+    return f"{second}.{rest:0{digits}d}" if rest else str(second)

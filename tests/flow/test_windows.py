@@ -127,7 +127,7 @@ def test_row_keys_tell_rows_apart_as_their_windows_do(size: int, slide: int, off
 
 @pytest.mark.parametrize("format", ["text", "json", "mermaid", "html"])
 def test_windows_are_shown_as_they_are_called(format: Any) -> None:
-    quote = {"text": "'", "json": "'", "mermaid": "#39;", "html": "&#x27;"}[format]
+    quote = {"text": "'", "json": "'", "mermaid": "#39;", "html": "&#39;"}[format]
     text = sa.explain(grouped("hop", interval(60), interval(20)), format=format)
     assert f"hop(t, INTERVAL {quote}1 MINUTE{quote}" in text
     text = sa.explain(grouped("session", interval(90)), format=format)

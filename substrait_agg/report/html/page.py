@@ -12,9 +12,8 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from substrait_agg.escape import cut, printable
+from substrait_agg.escape import clip, cut, printable
 from substrait_agg.problem_kinds import LEVELS
-from substrait_agg.report.tree.constants import clip
 from substrait_agg.report.tree.tree import count_noun
 
 if TYPE_CHECKING:

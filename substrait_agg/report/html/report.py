@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from substrait_agg.errors import SubstraitAggError
+from substrait_agg.escape import clip
 from substrait_agg.plan.messages.message import read_message
 from substrait_agg.plan.messages.node import MessageNode
 from substrait_agg.problem_kinds import LEVELS
@@ -18,7 +19,6 @@ from substrait_agg.report.html.page import asset, macros, page, size
 from substrait_agg.report.html.problems import ReasonPlacement, box, line, reasons
 from substrait_agg.report.html.tree import TreePage
 from substrait_agg.report.places.plan_problems import PlanProblems
-from substrait_agg.report.tree.constants import clip
 from substrait_agg.report.tree.tree import count_noun
 
 MAX_PAGE = 300_000

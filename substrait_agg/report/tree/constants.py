@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import date, timedelta
-from decimal import Decimal
+from collections.abc import Mapping
 from typing import Any
 
+from substrait_agg.bind.show import constant_text, hexadecimal, nested_text, quote
 from substrait_agg.plan.messages.node import MessageNode
+from substrait_agg.plan.types import Type
 
 LEVELS = 4
 """Levels of nested types and constants that a text shows."""
@@ -25,7 +25,7 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "interval_day": ("precision",), "interval_compound": ("precision",), "user_defined": ("type_reference",),
 }  # fmt: skip
 _NULLABLE = 1
-_EPOCH = date(1970, 1, 1)
+_MOST_DIGITS = 38
 
 
 def type_text(node: MessageNode, levels: int = LEVELS) -> str:
@@ -57,29 +57,7 @@ def literal_text(node: MessageNode, levels: int = LEVELS) -> str:
         return f"NULL of {type_text(value)}"
     if kind in _MEMBERS:
         return _several(kind, value, levels)
-    return _LITERALS[kind](value) if kind in _LITERALS else f"{kind} {_plain(value)}"
-
-
-def quote(text: str, limit: int = MAX_TEXT) -> str:
-    """Return a string in single quotes, cut if it is long."""
-    return f"'{clip(text, limit)}'"
-
-
-def clip(text: str, limit: int) -> str:
-    """Return a text of about `limit` characters; a cut one says how many are missing."""
-    if len(text) <= limit + 20:
-        return text
-    return f"{text[:limit]}… {len(text) - limit:,} more characters"
-
-
-def hexadecimal(value: bytes, limit: int = MAX_TEXT) -> str:
-    """Return bytes as hexadecimal text, cut if they are long.
-
-    >>> hexadecimal(b"ab")
-    '0x6162'
-    """
-    more = f"… {len(value) - limit:,} more bytes" if len(value) > limit else ""
-    return f"0x{value[:limit].hex()}{more}"
+    return _scalar_text(kind, value) or f"{kind} {_plain(value)}"
 
 
 def _plain(value: Any) -> str:
@@ -91,39 +69,36 @@ def _plain(value: Any) -> str:
         )
         return f"({inside})"
     if isinstance(value, bytes):
-        return hexadecimal(value)
-    return quote(value) if isinstance(value, str) else str(value)
+        return hexadecimal(value, MAX_TEXT)
+    return quote(value, MAX_TEXT) if isinstance(value, str) else str(value)
 
 
-def _date(value: int) -> str:
-    try:
-        return f"DATE '{_EPOCH + timedelta(days=value)}'"
-    except OverflowError:
-        return f"DATE of day {value}"
+def _scalar_text(kind: str, value: Any) -> str:
+    """Return a constant without members as text; empty if it has no short form, or is invalid."""
+    type_, plain = Type(kind), value
+    fields: Mapping[str, Any] = value.values if isinstance(value, MessageNode) else {}
+    if kind == "decimal":
+        type_ = Type(kind, params=(0, fields.get("scale", 0)))
+        plain = int.from_bytes(fields.get("value", b"")[:16], "little", signed=True)
+    elif kind in ("precision_timestamp", "precision_timestamp_tz"):
+        type_ = Type(kind, params=(fields.get("precision", 0),))
+        plain = fields.get("value", 0)
+    elif kind == "interval_year_to_month":
+        type_ = Type("interval_year")
+        plain = fields.get("years", 0) * 12 + fields.get("months", 0)
+    elif kind == "var_char":
+        plain = fields.get("value", "")
+    elif kind not in _PLAIN:
+        return ""
+    valid = all(0 <= digits <= _MOST_DIGITS for digits in type_.params)
+    return constant_text(type_, plain, MAX_TEXT) if valid else ""
 
 
-def _decimal(value: MessageNode) -> str:
-    number = int.from_bytes(value.values.get("value", b"")[:16], "little", signed=True)
-    scale = value.values.get("scale", 0)
-    if not 0 <= scale <= 38:
-        return f"decimal of {number} with scale {scale}"
-    return f"{Decimal(number).scaleb(-scale):f}"
+_PLAIN = frozenset(
+    {"boolean", "i8", "i16", "i32", "i64", "fp32", "fp64", "string", "fixed_char", "binary", "fixed_binary", "date"}
+)  # fmt: skip
+"""Kinds of constants whose values are no messages, and say what they are."""
 
-
-def _months(value: MessageNode) -> str:
-    return f"INTERVAL {value.values.get('years', 0)} years {value.values.get('months', 0)} months"
-
-
-_LITERALS: Mapping[str, Callable[[Any], str]] = {
-    "boolean": lambda value: "TRUE" if value else "FALSE",
-    **dict.fromkeys(("i8", "i16", "i32", "i64", "fp32", "fp64"), str),
-    **dict.fromkeys(("string", "fixed_char"), quote),
-    **dict.fromkeys(("binary", "fixed_binary"), hexadecimal),
-    "var_char": lambda value: quote(value.values.get("value", "")),
-    "date": _date,
-    "decimal": _decimal,
-    "interval_year_to_month": _months,
-}
 _MEMBERS = {"struct": "fields", "list": "values", "map": "key_values"}
 
 
@@ -133,7 +108,7 @@ def _several(kind: str, value: MessageNode, levels: int) -> str:
         return f"{kind} of {len(members):,}"
     texts = [_member(member, levels - 1) for member in members[:ITEMS]]
     texts += [f"… {len(members) - ITEMS:,} more"] if len(members) > ITEMS else []
-    return f"{kind}({', '.join(texts)})"
+    return nested_text(kind, ", ".join(texts))
 
 
 def _member(member: MessageNode, levels: int) -> str:

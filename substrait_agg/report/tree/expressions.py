@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from substrait_agg.bind.show import INFIX, POSTFIX
+from substrait_agg.bind.show import INFIX, POSTFIX, case_text, cast_text, in_text, nested_text
+from substrait_agg.escape import clip
 from substrait_agg.plan.messages.node import MessageNode
 from substrait_agg.plan.messages.schema import enum_names
 from substrait_agg.report.tree.columns import Columns, Names, body_of
-from substrait_agg.report.tree.constants import clip, literal_text, type_text
+from substrait_agg.report.tree.constants import literal_text, type_text
 
 MAX_PIECES = 48
 """Nested expressions that a text shows; further ones are an ellipsis."""
@@ -181,24 +182,22 @@ class _Saying:
         """Return a ``Cast`` as text."""
         type_ = node.values.get("type")
         target = "no type" if type_ is None else type_text(type_)
-        return f"CAST({self.any(node.values.get('input'))} AS {target})"
+        return cast_text(self.any(node.values.get("input")), target)
 
     def conditional(self, node: MessageNode) -> str:
         """Return an ``IfThen`` or ``SwitchExpression`` as text."""
-        words = ["CASE"]
-        if "match" in node.values:
-            words.append(self.any(node.values["match"]))
-        for clause in node.values.get("ifs", ())[: max(self.left, 0)]:
-            condition, result = clause.values.get("if"), clause.values.get("then")
-            words.append(f"WHEN {self.any(condition)} THEN {self.any(result)}")
-        if "else" in node.values:
-            words.append(f"ELSE {self.any(node.values['else'])}")
-        return " ".join([*words, "END"])
+        match = self.any(node.values["match"]) if "match" in node.values else ""
+        whens = [
+            (self.any(clause.values.get("if")), self.any(clause.values.get("then")))
+            for clause in node.values.get("ifs", ())[: max(self.left, 0)]
+        ]
+        otherwise = self.any(node.values["else"]) if "else" in node.values else ""
+        return case_text(whens, otherwise, match)
 
     def in_list(self, node: MessageNode) -> str:
         """Return a ``SingularOrList`` as text."""
         value = self.inside(node.values.get("value"))
-        return f"{value} IN ({self.all(node.values.get('options', []))})"
+        return in_text(value, self.all(node.values.get("options", [])))
 
     def write_nested(self, node: MessageNode) -> str:
         """Return a ``Nested`` message as text: a list, struct or map of expressions."""
@@ -209,7 +208,7 @@ class _Saying:
         parts = [*inner.get("fields", ()), *inner.get("values", ())]
         pairs = list(inner.get("key_values", ()))[: max(self.left, 0)]
         parts += [p.values.get(name) for p in pairs for name in ("key", "value")]
-        return f"{kind.upper()}({self.all(parts)})"
+        return nested_text(kind, self.all(parts))
 
 
 _SAYINGS: Mapping[str, Callable[[_Saying, MessageNode], str]] = {

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from substrait_agg.bind.show import hexadecimal, quote
+from substrait_agg.escape import clip
 from substrait_agg.plan.messages.node import MessageNode
 from substrait_agg.plan.messages.schema import ENUM, MESSAGE, Field
 from substrait_agg.report.tree.columns import body_of, enum_name, inputs_of
-from substrait_agg.report.tree.constants import clip, hexadecimal, quote, type_text
+from substrait_agg.report.tree.constants import type_text
 from substrait_agg.report.tree.expressions import MAX_NAME, Speech, enum_text
 
 _SHOWN = 6
