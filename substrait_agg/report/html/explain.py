@@ -31,11 +31,11 @@ from substrait_agg.explanation.tree import (
     ExplainedColumn,
     ExplainedInput,
     ExplainedMeasure,
-    ExplainedOperator,
     ExplainedPlan,
     ExplainedTree,
     ExplainedView,
     RunStep,
+    ViewOrder,
 )
 from substrait_agg.report.html.page import asset, page, size, template
 from substrait_agg.report.tree.tree import count_noun
@@ -57,12 +57,7 @@ class PageLimits:
 
 
 class Table:
-    """A table of the page.
-
-    Args:
-        columns: title of a column -> how the template writes its cells.
-        rows: the cells of each row.
-    """
+    """A table of the page; `columns` has the titles, and how the template writes the cells."""
 
     def __init__(self, columns: dict[str, str], rows: Iterable[Sequence[Any]]) -> None:
         self.heads, self.kinds = [*columns], [*columns.values()]
@@ -152,42 +147,16 @@ def source_name(branch: ExplainedInput) -> str:
     return f"{port}operator {branch.operator}"
 
 
-def key_texts(operator: ExplainedOperator) -> list[str]:
-    """Return the keys of an operator."""
-    return [*map(key_text, operator.keys)]
+def order_text(key: ViewOrder) -> str:
+    """Return a key of the order of a view."""
+    return f"{key.name} {key.direction}, nulls {key.nulls}"
 
 
-def rounding_texts(operator: ExplainedOperator) -> list[str]:
-    """Return what an operator rounds."""
-    return [*map(rounding_text, operator.rounded)]
-
-
-def order_texts(view: ExplainedView) -> list[str]:
-    """Return the order of a view."""
-    return [f"{key.name} {key.direction}, nulls {key.nulls}" for key in view.order]
-
-
-_TEXTS = {
-    made.__name__: made
-    for made in (
-        accumulators,
-        groups_text,
-        key_texts,
-        measures_table,
-        no_keys,
-        numbers_table,
-        order_texts,
-        rounding_texts,
-        schema_table,
-        size_text,
-        source_name,
-        steps_table,
-        stored_extras_text,
-        trees_table,
-        view_table,
-    )
-}
-"""What the template asks for, by name."""
+_FUNCTIONS = (
+    accumulators, groups_text, key_text, measures_table, no_keys, numbers_table, order_text, rounding_text,
+    schema_table, size_text, source_name, steps_table, stored_extras_text, trees_table, view_table,
+)  # fmt: skip
+"""What the template calls."""
 
 MAX_PAGE = 300_000
 """Upper bound of the size of a page, in bytes."""
@@ -226,8 +195,9 @@ def plan_html(plan: ExplainedPlan, name: str = "") -> str:
 
 def _body(plan: ExplainedPlan, title: str, limits: PageLimits, room: int) -> tuple[str, bool]:
     """Return the body of the page, and whether it has all operators."""
+    calls = {function.__name__: function for function in _FUNCTIONS}
     source = template("report/html/templates/explain.html.j2")
-    html: Any = source.make_module({**_TEXTS, "plan": plan, "limits": limits})
+    html: Any = source.make_module({**calls, "plan": plan, "limits": limits})
     head = html.header(title)
     # The path nearest to the view is the first.
     paths = [

@@ -10,7 +10,7 @@ import base64
 import hashlib
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from substrait_agg.escape import clip, cut, printable
 from substrait_agg.problem_kinds import LEVELS
@@ -53,9 +53,15 @@ def template(name: str) -> Template:
     return _environment().get_template(name)
 
 
+def write(name: str, *values: object) -> str:
+    """Return the HTML of a macro, such as ``tree.row`` of the template of trees."""
+    source, _, macro = name.partition(".")
+    html: str = getattr(_macros(source), macro)(*values)
+    return html
+
+
 @cache
-def macros(name: str) -> Any:
-    """Return the macros of a template of reports: functions that return HTML."""
+def _macros(name: str) -> object:
     return template(f"report/html/templates/{name}.html.j2").module
 
 

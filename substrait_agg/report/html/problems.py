@@ -9,28 +9,9 @@ from dataclasses import dataclass
 
 from substrait_agg.problem_kinds import KINDS, LEVELS, Level
 from substrait_agg.problems import Problem
-from substrait_agg.report.html.page import macros, size
+from substrait_agg.report.html.page import size, write
 
 _CODE = re.compile("``?([^`]+)``?")
-
-
-def line(problem: Problem, name: str) -> str:
-    """Return a problem as a line of the list, with a link to the box called `name`."""
-    html: str = macros("problems").line(problem, name)
-    return html
-
-
-def box(problem: Problem, name: str, why: ReasonPlacement, at: str = "") -> str:
-    """Return a problem as a box in the tree.
-
-    Args:
-        problem: the problem.
-        name: id of the box, unique in the page.
-        why: how the reason is shown.
-        at: path below the node, if the problem is not about the node itself.
-    """
-    html: str = macros("problems").box(problem, name, why, at)
-    return html
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +59,7 @@ def reasons(problems: Iterable[Problem], room: int) -> tuple[str, frozenset[str]
         if room < 0:
             break
         articles[code] = article
-    section = macros("problems").reasons([*articles.values()], len(order) - len(articles))
+    section = write("problems.reasons", [*articles.values()], len(order) - len(articles))
     return section, frozenset(articles)
 
 
@@ -88,5 +69,4 @@ def _reason(code: str, level: Level, number: int) -> str:
     if kind is not None:
         levels = f"{kind.lenient} in lenient mode, {kind.strict} in strict mode"
     why = ReasonPlacement(frozenset(), inside=True).reason(code) or ["This code is not documented."]
-    html: str = macros("problems").reason(code, level, number, levels, why)
-    return html
+    return write("problems.reason", code, level, number, levels, why)

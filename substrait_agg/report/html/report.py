@@ -15,8 +15,8 @@ from substrait_agg.plan.messages.message import read_message
 from substrait_agg.plan.messages.node import MessageNode
 from substrait_agg.problem_kinds import LEVELS
 from substrait_agg.problems import Problem
-from substrait_agg.report.html.page import asset, macros, page, size
-from substrait_agg.report.html.problems import ReasonPlacement, box, line, reasons
+from substrait_agg.report.html.page import asset, page, size, write
+from substrait_agg.report.html.problems import ReasonPlacement, reasons
 from substrait_agg.report.html.tree import TreePage
 from substrait_agg.report.places.plan_problems import PlanProblems
 from substrait_agg.report.tree.tree import count_noun
@@ -78,7 +78,7 @@ def _make(reports: Sequence[PlanProblems], failures: Sequence[SubstraitAggError]
         room -= size(section)
         sections.append(section)
     left = len(reports) - len(selected)
-    body = macros("report").body(head, unread, table, sections, left, meaning)
+    body = write("report.body", head, unread, table, sections, left, meaning)
     return page(title, body, script)
 
 
@@ -104,8 +104,7 @@ def _failures(failures: Sequence[SubstraitAggError]) -> str:
         (clip(failure.path, _MAX_NAME), clip(failure.message, _MAX_NAME))
         for failure in failures[:_MAX_FAILURES]
     ]
-    html: str = macros("report").failures(len(failures), shown)
-    return html
+    return write("report.failures", len(failures), shown)
 
 
 def _name(report: PlanProblems) -> str:
@@ -122,8 +121,7 @@ def _counts(*reports: PlanProblems) -> tuple[Counter[str], Counter[str]]:
 def _header(reports: Sequence[PlanProblems], title: str, *, ok: bool) -> str:
     """Return the title and the totals."""
     ok = ok and all(report.ok for report in reports)
-    html: str = macros("report").header(title, ok, _counts(*reports) if len(reports) > 1 else ())
-    return html
+    return write("report.header", title, ok, _counts(*reports) if len(reports) > 1 else ())
 
 
 def _filters(every: Sequence[Problem]) -> str:
@@ -132,8 +130,7 @@ def _filters(every: Sequence[Problem]) -> str:
         return ""
     found = {problem.level for problem in every}
     levels = [level for level in LEVELS if level in found and len(found) > 1]
-    html: str = macros("report").filters(levels, sorted({problem.code for problem in every}))
-    return html
+    return write("report.filters", levels, sorted({problem.code for problem in every}))
 
 
 def _table(reports: Sequence[PlanProblems], linked: frozenset[int]) -> str:
@@ -142,8 +139,7 @@ def _table(reports: Sequence[PlanProblems], linked: frozenset[int]) -> str:
         return ""
     selected = _worst(reports, _MAX_ROWS)
     rows = [(at, _name(reports[at]), reports[at].ok, _counts(reports[at])) for at in selected]
-    html: str = macros("report").table(rows, linked, len(reports) - len(selected))
-    return html
+    return write("report.table", rows, linked, len(reports) - len(selected))
 
 
 def _worst(reports: Sequence[PlanProblems], number: int) -> list[int]:
@@ -163,17 +159,14 @@ def _section(at: int, report: PlanProblems, why: ReasonPlacement, room: int) -> 
     root = read_message(report.content)
     room -= _FRAME + 2 * _MAX_NAME
     selected = _choose(report.problems, at, why, int(room * _PROBLEMS_SHARE))
-    lines = [line(report.problems[i], f"{at}-{i}") for i in selected]
+    lines = [write("problems.line", report.problems[i], f"{at}-{i}") for i in selected]
     if root is None:
         tree = _unread(report, selected, at, why)
         room -= size(tree)
     else:
         tree = _tree(report, root, selected, at, why, room - sum(map(size, lines)))
     left = len(report.problems) - len(selected)
-    html: str = macros("report").section(
-        at, _name(report), report, _counts(report), lines, left, tree
-    )
-    return html
+    return write("report.section", at, _name(report), report, _counts(report), lines, left, tree)
 
 
 def _choose(problems: Sequence[Problem], at: int, why: ReasonPlacement, room: int) -> list[int]:
@@ -182,7 +175,9 @@ def _choose(problems: Sequence[Problem], at: int, why: ReasonPlacement, room: in
     shown = []
     for i in order:
         problem, name = problems[i], f"{at}-{i}"
-        room -= size(line(problem, name)) + size(box(problem, name, why=why, at=problem.path))
+        room -= size(write("problems.line", problem, name)) + size(
+            write("problems.box", problem, name, why, problem.path)
+        )
         if room < 0:
             break
         shown.append(i)
@@ -198,20 +193,19 @@ def _tree(
     room: int,
 ) -> str:
     boxes = sum(
-        size(box(p, f"{at}-{i}", why=why, at=p.path))
+        size(write("problems.box", p, f"{at}-{i}", why, p.path))
         for i, p in ((i, report.problems[i]) for i in selected)
     )
-    tools: str = macros("report").tools()
+    tools = write("report.tools")
     tree = TreePage(root, str(at), room - boxes - size(tools))
     for i in selected:
         problem = report.problems[i]
-        tree.put(problem, f"{at}-{i}", why=why)
+        tree.put(problem, f"{at}-{i}", why)
     tree.fill()
     return tools + tree.html()
 
 
 def _unread(report: PlanProblems, selected: Sequence[int], at: int, why: ReasonPlacement) -> str:
     """Return the problems of a plan that cannot be shown as a tree."""
-    boxes = [box(report.problems[i], f"{at}-{i}", why=why) for i in selected]
-    html: str = macros("report").unread(boxes)
-    return html
+    boxes = [write("problems.box", report.problems[i], f"{at}-{i}", why) for i in selected]
+    return write("report.unread", boxes)

@@ -12,8 +12,8 @@ from typing import Any
 
 from substrait_agg.plan.messages.node import MessageNode, nearest
 from substrait_agg.problems import Problem
-from substrait_agg.report.html.page import macros, size
-from substrait_agg.report.html.problems import ReasonPlacement, box
+from substrait_agg.report.html.page import size, write
+from substrait_agg.report.html.problems import ReasonPlacement
 from substrait_agg.report.tree.expressions import Speech
 from substrait_agg.report.tree.tree import Slot, TreeBranch, branch, branches_to, row_text
 
@@ -76,7 +76,7 @@ class TreePage:
         self._root = _Item(whole, self._head(whole), None)
         self._spend(self._cost(self._root))
 
-    def put(self, problem: Problem, name: str, *, why: ReasonPlacement) -> None:
+    def put(self, problem: Problem, name: str, why: ReasonPlacement) -> None:
         """Show a problem at its node, or at the nearest ancestor that fits.
 
         The caller has reserved the room for the box itself.
@@ -90,10 +90,10 @@ class TreePage:
         if item.branch is way[-1] and item.branch.last is node and on_last:
             self.left -= _ROW
             boxes = item.row_boxes.setdefault(rest[0].partition("[")[0], [])
-            boxes.append(box(problem, name, why=why))
+            boxes.append(write("problems.box", problem, name, why))
             return
         steps = problem.path.split(".")[item.branch.last.depth :] if problem.path else []
-        item.boxes.append(box(problem, name, why=why, at=".".join(steps)))
+        item.boxes.append(write("problems.box", problem, name, why, ".".join(steps)))
 
     def fill(self) -> None:
         """Add as much of the rest of the plan as fits."""
@@ -103,8 +103,7 @@ class TreePage:
 
     def html(self) -> str:
         """Return the tree as HTML."""
-        html: str = macros("tree").tree(self._events())
-        return html
+        return write("tree.tree", self._events())
 
     # --- choosing ----------------------------------------------------------------------------
 
@@ -116,8 +115,7 @@ class TreePage:
         return True
 
     def _head(self, shown: TreeBranch) -> str:
-        html: str = macros("tree").head(shown.step[:400], shown.title(self._speech))
-        return html
+        return write("tree.head", shown.step[:400], shown.title(self._speech))
 
     def _cost(self, item: _Item) -> int:
         block = _BLOCK if item.branch.depth and item.branch.depth % BLOCK_DEPTH == 0 else 0
@@ -197,7 +195,7 @@ class TreePage:
         if slot.start in item.rows:
             return True
         text = row_text(item.branch.last, slot.field, self._speech)
-        if not self._spend(size(macros("tree").row(slot.field.name, text))):
+        if not self._spend(size(write("tree.row", slot.field.name, text))):
             return False
         item.rows[slot.start] = text
         self._whole(item)
