@@ -56,7 +56,7 @@ class PageLimits:
     letters: int
 
 
-class Table:
+class CellTable:
     """A table of the page; `columns` has the titles, and how the template writes the cells."""
 
     def __init__(self, columns: dict[str, str], rows: Iterable[Sequence[Any]]) -> None:
@@ -75,29 +75,29 @@ def _column(column: ExplainedColumn) -> tuple[str, str, str]:
     return column.name, column.type, "yes" if column.nullable else "no"
 
 
-def schema_table(columns: Sequence[ExplainedColumn]) -> Table:
+def schema_table(columns: Sequence[ExplainedColumn]) -> CellTable:
     """Return columns with their types."""
-    return Table(_COLUMN, map(_column, columns))
+    return CellTable(_COLUMN, map(_column, columns))
 
 
-def view_table(view: ExplainedView) -> Table:
+def view_table(view: ExplainedView) -> CellTable:
     """Return the columns of a view, and where they come from."""
     pairs = zip(view.columns, view.sources, strict=True)
-    return Table(
+    return CellTable(
         {**_COLUMN, "from": "code"}, ((*_column(column), source) for column, source in pairs)
     )
 
 
-def steps_table(steps: Sequence[RunStep]) -> Table:
+def steps_table(steps: Sequence[RunStep]) -> CellTable:
     """Return steps and the place where each runs."""
     columns = dict.fromkeys(("step", "where", "what"), "text")
-    return Table(columns, ((s.name, WHERE[s.place], s.what) for s in steps))
+    return CellTable(columns, ((s.name, WHERE[s.place], s.what) for s in steps))
 
 
-def measures_table(measures: Sequence[ExplainedMeasure]) -> Table:
+def measures_table(measures: Sequence[ExplainedMeasure]) -> CellTable:
     """Return the measures of an operator."""
     kinds = {"measure": "numbered", "type": "code", "state": "badge", "from": "text"}
-    return Table(
+    return CellTable(
         {**kinds, "options": "text", "filter": "code"},
         (
             (
@@ -113,17 +113,17 @@ def measures_table(measures: Sequence[ExplainedMeasure]) -> Table:
     )
 
 
-def numbers_table(numbers: Sequence[ExplainedAccumulator]) -> Table:
+def numbers_table(numbers: Sequence[ExplainedAccumulator]) -> CellTable:
     """Return the numbers that a group has in the state."""
-    return Table(
+    return CellTable(
         {"number": "code", "what": "text", "size": "text", "measures": "names"},
         ((a.name, a.what, bytes_text(a), [*map(str, a.measures)]) for a in numbers),
     )
 
 
-def trees_table(trees: Sequence[ExplainedTree]) -> Table:
+def trees_table(trees: Sequence[ExplainedTree]) -> CellTable:
     """Return the trees of an operator."""
-    return Table(
+    return CellTable(
         {"tree": "code", "what": "text", "use": "text", "bytes per entry": "text"},
         ((f"tree {t.ordinal}", t.what, t.use, _entry(t)) for t in trees),
     )

@@ -70,21 +70,21 @@ def _environment() -> Environment:
     """Return the templates: all texts in them are escaped, and show what is invisible."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined  # noqa: PLC0415 - for pages only
 
-    made = Environment(
+    templates = Environment(
         loader=FunctionLoader(_source),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
-    made.filters |= {
+    templates.filters |= {
         "count": count_noun,
         "number": "{:,}".format,
         "cut": cut,
         "clip": lambda text: clip(text, MAX_MESSAGE),
         "cut_middle": _cut_middle,
     }
-    made.globals["levels"] = LEVELS
-    return made
+    templates.globals["levels"] = LEVELS
+    return templates
 
 
 def _source(name: str) -> str:

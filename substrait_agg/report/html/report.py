@@ -128,8 +128,8 @@ def _filters(every: Sequence[Problem]) -> str:
     """Return the filter buttons; they need the script, and are hidden without it."""
     if len({(problem.level, problem.code) for problem in every}) < 2:
         return ""
-    found = {problem.level for problem in every}
-    levels = [level for level in LEVELS if level in found and len(found) > 1]
+    present = {problem.level for problem in every}
+    levels = [level for level in LEVELS if level in present and len(present) > 1]
     return write("report.filters", levels, sorted({problem.code for problem in every}))
 
 
