@@ -34,7 +34,7 @@ from substrait_agg.flow.graph.graph import (
     ARRIVAL_POSITION,
     COMPUTED,
     WEIGHT_ALONE,
-    Groups,
+    StatePerGroup,
     TreeComponent,
     ValueTree,
     trees_together,
@@ -326,7 +326,7 @@ def _has_flag(node: Node, ordinal: int, place: int, component: TreeComponent) ->
     return nullable and (tree.elements or place not in tree.skipped)
 
 
-def _stored_extremes(groups: Groups) -> tuple[tuple[int, str], ...]:
+def _stored_extremes(groups: StatePerGroup) -> tuple[tuple[int, str], ...]:
     """Return the extremes that are stored with a group as (tree, side), each once."""
     return tuple(dict.fromkeys((require(r.tree), r.side) for r in groups.reads if r.side))
 

@@ -21,8 +21,8 @@ from substrait_agg.flow.graph.graph import (
     ARRIVAL_BATCH,
     COMPUTED,
     WEIGHT_ALONE,
-    Groups,
     OperatorOrigin,
+    StatePerGroup,
     TableOrigin,
     ValueTree,
     trees_together,
@@ -280,7 +280,7 @@ def _operator(node: Node, identity: Identity, shown: bool) -> OperatorSchema:
     )
 
 
-def _trees(groups: Groups, arguments: Sequence[ArgumentSchema]) -> tuple[TreeSchema, ...]:
+def _trees(groups: StatePerGroup, arguments: Sequence[ArgumentSchema]) -> tuple[TreeSchema, ...]:
     schemas: list[TreeSchema] = []
     for ordinal, tree in enumerate(groups.trees):
         holds = _holds(tree, whole=groups.stores_whole_rows(ordinal))
@@ -320,7 +320,7 @@ def _argument_digests(arguments: Sequence[ArgumentSchema], ordinal: int | None) 
 
 
 def _number(
-    groups: Groups,
+    groups: StatePerGroup,
     accumulator: Accumulator,
     arguments: Sequence[ArgumentSchema],
     trees: Sequence[TreeSchema],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from substrait_agg.flow.graph.graph import Groups
+from substrait_agg.flow.graph.graph import StatePerGroup
 from substrait_agg.flow.graph.nodes import Node, NodeDescription
 
 
@@ -12,7 +12,7 @@ from substrait_agg.flow.graph.nodes import Node, NodeDescription
 class Aggregate(Node):
     """Groups with measures."""
 
-    groups: Groups
+    groups: StatePerGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -261,7 +261,7 @@ def row_wise(
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class StatePerGroup:
     """What an operator stores per group, besides the key and the total weight.
 
     Attributes:
@@ -292,5 +292,5 @@ class Groups:
         return self.keeps_rows or tree == self.guard
 
 
-WEIGHT_ALONE = Groups()
+WEIGHT_ALONE = StatePerGroup()
 """The state of groups of which only the total weight is stored."""

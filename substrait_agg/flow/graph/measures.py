@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial, reduce
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Conditional, Constant, Expr
-from substrait_agg.flow.graph.graph import Groups, MeasureState, Side, ValueTree
+from substrait_agg.flow.graph.graph import MeasureState, Side, StatePerGroup, ValueTree
 from substrait_agg.flow.graph.state_layout import Argument, StateLayoutBuilder
 from substrait_agg.functions.aggregates.accumulators import (
     MET,
@@ -37,7 +37,7 @@ def state_layout(
     *,
     guarded: bool = False,
     keys: tuple[Expr, ...] = (),
-) -> tuple[Arguments, Groups]:
+) -> tuple[Arguments, StatePerGroup]:
     """Return the arguments and the state from which all measures are computed, without duplicates.
 
     Args:
@@ -52,7 +52,7 @@ def state_layout(
     if guarded:
         sharing.whole_rows(keys)
     arguments = tuple(sharing.arguments)
-    groups = Groups(
+    groups = StatePerGroup(
         measures,
         reads,
         tuple(sharing.trees),
@@ -238,7 +238,7 @@ _ORDERED_BY_SPARK = frozenset({
 """Kinds of values of fixed size. For other kinds Spark would sort the rows of a batch."""
 
 
-def extremes_only(shared: Groups, arguments: Arguments) -> Groups:
+def extremes_only(shared: StatePerGroup, arguments: Arguments) -> StatePerGroup:
     """Return the state layout of an aggregate without deletions in its input.
 
     A tree of which only extremes are read keeps only these.
@@ -261,7 +261,7 @@ def extremes_only(shared: Groups, arguments: Arguments) -> Groups:
     )
 
 
-def _reads_only_extremes(ordinal: int, tree: ValueTree, shared: Groups) -> bool:
+def _reads_only_extremes(ordinal: int, tree: ValueTree, shared: StatePerGroup) -> bool:
     readers = [read for read in shared.reads if read.tree == ordinal]
     if tree.follows or not readers or not all(read.side for read in readers):
         return False
@@ -270,7 +270,7 @@ def _reads_only_extremes(ordinal: int, tree: ValueTree, shared: Groups) -> bool:
     return ordinal not in (*followed, *summed)
 
 
-def with_filters(shared: Groups, arguments: Arguments) -> Groups:
+def with_filters(shared: StatePerGroup, arguments: Arguments) -> StatePerGroup:
     """Return the state layout with the trees of FILTERs in the runs of the tree without one.
 
     The trees have the same values, of which only counts and sums are read. A search, a write and a
@@ -290,7 +290,7 @@ def with_filters(shared: Groups, arguments: Arguments) -> Groups:
     return replace(shared, trees=tuple(trees))
 
 
-def _is_only_counted(ordinal: int, tree: ValueTree, shared: Groups) -> bool:
+def _is_only_counted(ordinal: int, tree: ValueTree, shared: StatePerGroup) -> bool:
     """Return whether all that is read of a tree are counts and sums over its live entries."""
     whole = len(tree.skipped) == len(tree.components) and tree.present is None
     plain = whole and not tree.elements and not tree.follows and not tree.extremes_only

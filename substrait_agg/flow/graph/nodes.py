@@ -10,8 +10,8 @@ from substrait_agg.flow.graph.graph import (
     WEIGHT_ALONE,
     Branch,
     Forget,
-    Groups,
     OperatorOrigin,
+    StatePerGroup,
 )
 from substrait_agg.flow.graph.time_steps import EventKey, TimeStep
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
@@ -95,7 +95,7 @@ class Node:
     types: tuple[Type, ...]
     weight: WeightKind
     path: str
-    groups: Groups | None = WEIGHT_ALONE
+    groups: StatePerGroup | None = WEIGHT_ALONE
     early: EarlyRetraction = "carry"
     events: tuple[EventKey, ...] = ()
     forget: Forget = ""

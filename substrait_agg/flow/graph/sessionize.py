@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from substrait_agg.bind.bound import Call, Expr
-from substrait_agg.flow.graph.graph import Groups
+from substrait_agg.flow.graph.graph import StatePerGroup
 from substrait_agg.flow.graph.nodes import NodeDescription, RowNode
 from substrait_agg.flow.graph.time_steps import EventKey, TimeStep
 
@@ -23,7 +23,7 @@ class Sessionize(RowNode):
         call: the grouping expression.
     """
 
-    groups: Groups
+    groups: StatePerGroup
     gap: int
     call: Call
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from substrait_agg.flow.graph.graph import Groups
+from substrait_agg.flow.graph.graph import StatePerGroup
 from substrait_agg.flow.graph.nodes import Node, NodeDescription
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, Accumulator, WeightKind
 from substrait_agg.plan.model import SetOperationKind
@@ -22,10 +22,10 @@ SET_OUTPUTS: Mapping[SetOperationKind, str] = {
 """How often the output of a set operation has a row."""
 
 
-def port_counts(ports: int) -> Groups:
+def port_counts(ports: int) -> StatePerGroup:
     """Return the state of rows as groups: how often a row occurs in each port."""
     counts = (Accumulator("count", None, 0, COUNT_DIGITS, port=port) for port in range(ports))
-    return Groups(accumulators=tuple(counts))
+    return StatePerGroup(accumulators=tuple(counts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from substrait_agg.bind.bound import Expr
-from substrait_agg.flow.graph.graph import Groups, TreeComponent, ValueTree
+from substrait_agg.flow.graph.graph import StatePerGroup, TreeComponent, ValueTree
 from substrait_agg.flow.graph.nodes import NodeDescription, RowNode
 from substrait_agg.functions.aggregates.accumulators import tree_counters
 
 
-def row_trees(components: tuple[TreeComponent, ...], *, guarded: bool) -> Groups:
+def row_trees(components: tuple[TreeComponent, ...], *, guarded: bool) -> StatePerGroup:
     """Return the trees of rows in order, and of rows that are retracted more often than inserted.
 
     The latter exists under every policy for early retractions.
     """
     tree = ValueTree(components, (), None)
-    return Groups(
+    return StatePerGroup(
         trees=(tree, tree),
         accumulators=(*tree_counters(0), *tree_counters(1)),
         guard=1 if guarded else None,
@@ -36,7 +36,7 @@ class OrderedRows(RowNode):
         row: per output column after the keys that is passed on, its argument.
     """
 
-    groups: Groups
+    groups: StatePerGroup
     sorts: int
     row: tuple[int, ...]
 

@@ -7,7 +7,13 @@ from dataclasses import replace
 
 from substrait_agg.bind.bound import BoundAggregate, BoundRelation, Call, Column, Expr
 from substrait_agg.bind.rewrite import call_durations, renumber, renumber_measure
-from substrait_agg.flow.graph.graph import Branch, Groups, OperatorOrigin, TreeComponent, ValueTree
+from substrait_agg.flow.graph.graph import (
+    Branch,
+    OperatorOrigin,
+    StatePerGroup,
+    TreeComponent,
+    ValueTree,
+)
 from substrait_agg.flow.graph.nodes import Node, Port
 from substrait_agg.flow.graph.sessionize import Sessionize
 from substrait_agg.flow.passes.branches import find_needed, positions_of
@@ -72,7 +78,7 @@ def session_node(
         types=(*(k.type for k in others), call.type, *(c.type for c in columns)),
         weight="weighted" if early == "quarantine" else weight,
         path=relation.path,
-        groups=Groups(
+        groups=StatePerGroup(
             trees=(tree,),
             accumulators=tree_counters(0),
             guard=None if early == "carry" else 0,  # the tree has all columns that are read

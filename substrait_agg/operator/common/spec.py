@@ -19,9 +19,9 @@ from substrait_agg.flow.graph.graph import (
     ARRIVAL_POSITION,
     ArrivalTree,
     Forget,
-    Groups,
     MeasureState,
     Side,
+    StatePerGroup,
     UserColumn,
     row_wise,
     trees_together,
@@ -520,7 +520,7 @@ def masked_arguments(
     )
 
 
-def _tree(ordinal: int, groups: Groups, arguments: Sequence[Argument]) -> TreeSpec:
+def _tree(ordinal: int, groups: StatePerGroup, arguments: Sequence[Argument]) -> TreeSpec:
     """Return the spec of a tree.
 
     The components of a tree of whole rows are nullable, so that the layout follows from the schema
