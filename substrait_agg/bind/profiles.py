@@ -67,8 +67,8 @@ class Profile:
         marks_are_required: the mark of a mark join is false, not null, where its condition is null.
         plain_anti_joins: NOT IN, which is never true beside a null, is written as the same anti join
             as NOT EXISTS.
-        column_typed: functions whose result the producer declares with the type of the column that
-            they compare.
+        column_typed: the producer declares the result of a test, such as a comparison, with the
+            type of the column that it tests, in a filter that it moves into a read.
         defaults: (function name of the producer, option) -> value if the plan does not set the
             option; option and value are in upper case.
         constructors: functions of the producer that return a list or a struct of their arguments ->
@@ -93,7 +93,7 @@ class Profile:
     plain_anti_joins: bool = False
     accepted: frozenset[str] = frozenset()
     marks_are_required: bool = False
-    column_typed: frozenset[str] = frozenset()
+    column_typed: bool = False
     defaults: Mapping[tuple[str, str], str] = field(default_factory=dict)
     constructors: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     casts_by_field_name: bool = False
@@ -132,14 +132,6 @@ _LISTS_OF_DATAFUSION = {
     "get_field": "map_value",
 }
 """Functions of lists and maps. `sql.corrections` replaces get_field() of a struct."""
-
-_COMPARISONS = frozenset(
-    {
-        "equal", "not_equal", "lt", "lte", "gt", "gte", "is_null", "is_not_null",
-        "is_not_distinct_from",
-    }
-)  # fmt: skip
-"""Functions that DuckDB's extension writes for a filter that it moves into a read."""
 
 _DECIMALS = {"declared": "decimal.*", "derived": "decimal.*"}
 _CALCITE = "as Isthmus declares the type that Calcite gives it"
@@ -274,7 +266,7 @@ PROFILES: tuple[Profile, ...] = (
         # The extension changed in March 2025. It stated 0.53 before and after.
         direct_project=DirectProject(replaces_until=53, appends_from=53),
         index_never_counted=True,
-        column_typed=_COMPARISONS,
+        column_typed=True,
         habits=_DUCKDB,
         meanings=_AS_POSTGRESQL,
         # In DuckDB, x / 0 and x % 0 are null.

@@ -26,24 +26,12 @@ from substrait_agg.bind.bound import (
     OuterColumn,
 )
 from substrait_agg.escape import ELIDED, clip
+from substrait_agg.functions.scalars.catalogue import SCALARS
 from substrait_agg.functions.spark_sql import SPARK_SQL
 from substrait_agg.plan.types import Type
 
-INFIX: dict[str, str] = {
-    "equal": "=", "not_equal": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">=",
-    "and": "AND", "or": "OR", "add": "+", "subtract": "-", "multiply": "*", "divide": "/",
-    "modulus": "%", "is_distinct_from": "IS DISTINCT FROM", "like": "LIKE", "ilike": "ILIKE",
-    "is_not_distinct_from": "IS NOT DISTINCT FROM",
-}  # fmt: skip
-POSTFIX: dict[str, str] = {
-    "is_null": "IS NULL", "is_not_null": "IS NOT NULL", "is_true": "IS TRUE", "is_false": "IS FALSE",
-    "is_not_true": "IS NOT TRUE", "is_not_false": "IS NOT FALSE",
-}  # fmt: skip
 _PART = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|\bc(\d+)\b")
 """A quoted text, or a column in the text of an expression that Spark computes."""
-
-LIKES = frozenset({"like", "ilike"})
-"""Their third argument is the escape character of the pattern."""
 
 INTERVAL_UNITS: dict[str, tuple[str, ...]] = {
     "interval_year": ("MONTHS",),
@@ -102,20 +90,20 @@ def _value(
 
 def _call(call: Call, names: Sequence[str]) -> str:
     arguments = [_inside(a, names) for a in call.arguments]
-    if call.function in LIKES and len(arguments) == 3:
-        return f"{arguments[0]} {INFIX[call.function]} {arguments[1]} ESCAPE {arguments[2]}"
-    if call.function in INFIX and len(arguments) > 1:
-        return f" {INFIX[call.function]} ".join(arguments)
-    if call.function in POSTFIX:
-        return f"{arguments[0]} {POSTFIX[call.function]}"
-    if call.function == "not":
-        return f"NOT {arguments[0]}"
+    symbolic = _with_symbol(call, arguments)
+    if symbolic:
+        return symbolic
     if call.function == SPARK_SQL:
         return _spark_sql(call, arguments[1:])
     words = [show(a, names) for a in call.arguments]
     for position, word in call.enums:
         words.insert(position, word)
     return f"{call.function}({', '.join(words)})"
+
+
+def _with_symbol(call: Call, operands: Sequence[str]) -> str:
+    row = SCALARS.get(call.function)
+    return row.write(operands) if row is not None else ""
 
 
 def _spark_sql(call: Call, columns: Sequence[str]) -> str:
@@ -131,12 +119,10 @@ def _spark_sql(call: Call, columns: Sequence[str]) -> str:
 
 def _inside(expression: Expr, names: Sequence[str]) -> str:
     text = show(expression, names)
-    infix = isinstance(expression, Call) and (
-        (expression.function in INFIX and len(expression.arguments) > 1)
-        or expression.function in POSTFIX
-        or expression.function == "not"
+    symbolic = isinstance(expression, Call) and _with_symbol(
+        expression, ["_"] * len(expression.arguments)
     )
-    return f"({text})" if infix or isinstance(expression, InList) else text
+    return f"({text})" if symbolic or isinstance(expression, InList) else text
 
 
 def cast_text(inner: str, target: str, *, null_on_failure: bool = False) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
@@ -30,14 +29,6 @@ from substrait_agg.evaluation.times import as_dates, as_timestamps, texts
 from substrait_agg.plan.types import INTEGER_BITS, SIGNED, Type
 
 Convert = Callable[[pa.Array, Conversion], pa.Array]
-
-
-@dataclass(frozen=True, slots=True)
-class CastCase:
-    """A kind of conversion; with `fails`, some values may not convert."""
-
-    convert: Convert
-    fails: bool = False
 
 
 _WHOLE_SOURCES = (*SIGNED, "u8", "u16", "u32")
@@ -185,29 +176,29 @@ _POINTS = ("precision_timestamp", "precision_timestamp_tz")
 
 Pair = tuple[str, str]
 
-_CASTS: dict[Pair, CastCase] = {
-    **{(s, t): CastCase(_integer_from, fails=True) for s in _WHOLE_SOURCES for t in SIGNED},
-    **{(s, "decimal"): CastCase(_integer_to_decimal, fails=True) for s in _WHOLE_SOURCES},
-    **{(s, t): CastCase(_to_float) for s in _WHOLE_SOURCES for t in ("fp32", "fp64")},
-    **{(s, t): CastCase(_to_float) for s in ("fp32", "fp64") for t in ("fp32", "fp64")},
-    **{(s, t): CastCase(_float_to_integer, fails=True) for s in ("fp32", "fp64") for t in SIGNED},
-    **{(s, "decimal"): CastCase(_decimal_to_decimal, fails=True) for s in ("decimal", "u64")},
-    **{(s, t): CastCase(_decimal_to_integer, fails=True) for s in ("decimal", "u64") for t in SIGNED},
-    **{(s, "fp64"): CastCase(_decimal_to_double) for s in ("decimal", "u64")},
-    **{("bool", t): CastCase(_bool_to_number, fails=True) for t in (*SIGNED, "fp32", "fp64", "decimal")},
-    **{(s, "bool"): CastCase(_number_to_bool) for s in (*_WHOLE_SOURCES, "fp32", "fp64", "decimal")},
-    **{(s, t): CastCase(_to_text) for s in ("bool", *_WHOLE_SOURCES) for t in TEXTS},
-    **{(s, t): CastCase(_decimal_to_text) for s in ("decimal", "u64") for t in TEXTS},
-    **{(s, t): CastCase(_point_to_text) for s in ("date", *_POINTS) for t in TEXTS},
-    **{(s, t): CastCase(_cut_text) for s in TEXTS for t in TEXTS},
-    **{(s, t): CastCase(_to_timestamp, fails=True) for s in ("date", *_POINTS) for t in _POINTS},
-    **{(s, "date"): CastCase(lambda column, _conversion: as_dates(column)) for s in _POINTS},
-    **{(kind, kind): CastCase(_keep) for kind in ("bool", "date", "binary", "interval_year")},
+_CASTS: dict[Pair, Convert] = {
+    **{(s, t): _integer_from for s in _WHOLE_SOURCES for t in SIGNED},
+    **{(s, "decimal"): _integer_to_decimal for s in _WHOLE_SOURCES},
+    **{(s, t): _to_float for s in _WHOLE_SOURCES for t in ("fp32", "fp64")},
+    **{(s, t): _to_float for s in ("fp32", "fp64") for t in ("fp32", "fp64")},
+    **{(s, t): _float_to_integer for s in ("fp32", "fp64") for t in SIGNED},
+    **{(s, "decimal"): _decimal_to_decimal for s in ("decimal", "u64")},
+    **{(s, t): _decimal_to_integer for s in ("decimal", "u64") for t in SIGNED},
+    **{(s, "fp64"): _decimal_to_double for s in ("decimal", "u64")},
+    **{("bool", t): _bool_to_number for t in (*SIGNED, "fp32", "fp64", "decimal")},
+    **{(s, "bool"): _number_to_bool for s in (*_WHOLE_SOURCES, "fp32", "fp64", "decimal")},
+    **{(s, t): _to_text for s in ("bool", *_WHOLE_SOURCES) for t in TEXTS},
+    **{(s, t): _decimal_to_text for s in ("decimal", "u64") for t in TEXTS},
+    **{(s, t): _point_to_text for s in ("date", *_POINTS) for t in TEXTS},
+    **{(s, t): _cut_text for s in TEXTS for t in TEXTS},
+    **{(s, t): _to_timestamp for s in ("date", *_POINTS) for t in _POINTS},
+    **{(s, "date"): lambda column, _conversion: as_dates(column) for s in _POINTS},
+    **{(kind, kind): _keep for kind in ("bool", "date", "binary", "interval_year")},
 }  # fmt: skip
 """(kind of the source, kind of the target) -> how to convert."""
 
 
-def cast_of(conversion: Conversion) -> CastCase | None:
+def cast_of(conversion: Conversion) -> Convert | None:
     """Return how to compute a cast, None if it is not supported."""
     types = (conversion.input.type, conversion.type)
     if any(arrow_type(type_) is None for type_ in types):

@@ -29,6 +29,7 @@ from substrait_agg.bind.bound import (
     InList,
     NestedPart,
 )
+from substrait_agg.bind.joins.failing import operation_can_fail
 from substrait_agg.errors import RunFailed
 from substrait_agg.evaluation.columns import Mask, Rows, null_unless, refuse_value, scatter
 from substrait_agg.evaluation.comparisons import COMPARISONS, comparable, equal, is_in
@@ -178,7 +179,7 @@ def _call(expr: Call) -> Evaluator:
         steps = _in_steps(expr)
         if steps is not expr:
             return _compile(steps)
-    lazy = _LAZY.get(expr.function)
+    lazy = LAZY.get(expr.function)
     if lazy is not None:
         if any(_type(a) != _type(expr) for a in expr.arguments):
             raise _Unsupported
@@ -195,7 +196,7 @@ def _call(expr: Call) -> Evaluator:
         arguments = KernelArguments(expr, columns, rows.count)
         return _guard(expr.function, lambda: kernel.compute(arguments))
 
-    return Evaluator(compute, kernel.fails or any(p.fails for p in parts))
+    return Evaluator(compute, operation_can_fail(expr) or any(p.fails for p in parts))
 
 
 def _conjunction(parts: Sequence[Evaluator], rows: Rows) -> pa.Array:
@@ -235,8 +236,8 @@ def _conversion(expr: Conversion) -> Evaluator:
         raise _Unsupported
     part = _compile(expr.input)
     return Evaluator(
-        lambda rows: _guard("cast", lambda: cast.convert(part.compute(rows), expr)),
-        part.fails or (cast.fails and not expr.null_on_failure),
+        lambda rows: _guard("cast", lambda: cast(part.compute(rows), expr)),
+        part.fails or operation_can_fail(expr),
     )
 
 
@@ -291,7 +292,7 @@ def _in_turn_equal(parts: Sequence[Evaluator], rows: Rows) -> pa.Array:
 
 Lazy = Callable[[Sequence[Evaluator], Rows], pa.Array]
 
-_LAZY: dict[str, Lazy] = {
+LAZY: dict[str, Lazy] = {
     "and": _conjunction,
     "or": _disjunction,
     "and_not": _and_not,

@@ -52,12 +52,10 @@ class Kernel:
     Attributes:
         takes: whether it computes a call exactly as Spark does.
         compute: computes the column of a call; it raises ``ArrowInvalid`` where Spark fails.
-        fails: whether it can fail for some values.
     """
 
     takes: Takes
     compute: Callable[[KernelArguments], pa.Array]
-    fails: bool = False
 
 
 Kernels = Mapping[str, tuple[Kernel, ...]]

@@ -58,7 +58,7 @@ _DECIMALS = all_of("decimal")
 
 
 def _integers(operate: Callable[..., pa.Array]) -> Kernel:
-    return Kernel(_EXACT_INTEGERS, lambda args: operate(*args.columns), fails=True)
+    return Kernel(_EXACT_INTEGERS, lambda args: operate(*args.columns))
 
 
 def _floats(operate: Callable[..., Numbers]) -> Kernel:
@@ -66,7 +66,7 @@ def _floats(operate: Callable[..., Numbers]) -> Kernel:
 
 
 def _decimal(operate: Callable[[pa.Array, pa.Array, Params], pa.Array]) -> Kernel:
-    return Kernel(_DECIMALS, lambda args: operate(args[0], args[1], _target(args.call)), fails=True)
+    return Kernel(_DECIMALS, lambda args: operate(args[0], args[1], _target(args.call)))
 
 
 def _divisor(args: KernelArguments, *options: str) -> pa.Array:
@@ -125,7 +125,6 @@ def _to_fitting(operate: Callable[[pa.Array], pa.Array]) -> Kernel:
     return Kernel(
         _DECIMALS,
         lambda args: decimals.fit(operate(decimals.wide(args[0])), _target(args.call)),
-        fails=True,
     )
 
 
@@ -212,17 +211,16 @@ NUMBERS: Kernels = {
         _integers(pc.multiply_checked), _floats(np.multiply), _decimal(decimals.multiply)
     ),
     "divide": (
-        Kernel(_EXACT_INTEGERS, _divide_integers, fails=True),
+        Kernel(_EXACT_INTEGERS, _divide_integers),
         Kernel(_SAME_FLOATS, _divide_floats),
-        Kernel(_can_divide, _divide_decimals, fails=True),
+        Kernel(_can_divide, _divide_decimals),
     ),
     "modulus": (
         Kernel(
             with_options(_EXACT_INTEGERS, division_type=("TRUNCATE",)),
             _modulus_integers,
-            fails=True,
         ),
-        Kernel(_can_take_remainder, _modulus_decimals, fails=True),
+        Kernel(_can_take_remainder, _modulus_decimals),
     ),
     "negate": (_integers(pc.negate_checked), _floats(np.negative), _to_fitting(pc.negate)),
     "abs": (_integers(pc.abs_checked), _floats(np.abs), _to_fitting(pc.abs)),
@@ -230,5 +228,5 @@ NUMBERS: Kernels = {
     "sign": (Kernel(_one_type(*SIGNED), lambda args: per_value(_integer_sign, args.result, args[0])),),
     "ceil": (_IDENTITY, _whole_floats(np.ceil), _to_fitting(pc.ceil)),
     "floor": (_IDENTITY, _whole_floats(np.floor), _to_fitting(pc.floor)),
-    "round": (Kernel(_rounds_fraction, _round, fails=True),),
+    "round": (Kernel(_rounds_fraction, _round),),
 }  # fmt: skip

@@ -317,15 +317,15 @@ def _by_days(call: Call) -> bool:
 
 def _move(sign: int) -> tuple[Kernel, ...]:
     return (
-        Kernel(_by_months, partial(_moved_by_months, sign=sign), fails=True),
-        Kernel(_by_days, partial(_moved_by_days, sign=sign), fails=True),
+        Kernel(_by_months, partial(_moved_by_months, sign=sign)),
+        Kernel(_by_days, partial(_moved_by_days, sign=sign)),
     )
 
 
 TIME: Kernels = {
     "extract": (Kernel(_can_extract, _extract),),
     "date_part": (Kernel(_can_part, _date_part),),
-    "date_trunc": (Kernel(_can_truncate, _date_trunc, fails=True),),
+    "date_trunc": (Kernel(_can_truncate, _date_trunc),),
 }
 
 MOVES: Kernels = {"add": _move(1), "subtract": _move(-1)}

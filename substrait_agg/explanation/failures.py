@@ -11,6 +11,7 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.explanation.names import Names, branch_names, names_of, say
 from substrait_agg.flow.graph.graph import step_expressions
 from substrait_agg.flow.graph.nodes import Flow, Node, all_operators_below
+from substrait_agg.functions.scalars.catalogue import SCALARS
 from substrait_agg.functions.spark_sql import SPARK_SQL
 
 CODES = frozenset({"BATCH_FAILED", "CAST_INVALID", "DECIMAL_TOO_WIDE", "RESULT_OVERFLOW"})
@@ -19,10 +20,8 @@ CODES = frozenset({"BATCH_FAILED", "CAST_INVALID", "DECIMAL_TOO_WIDE", "RESULT_O
 MOST_LISTED = 3
 """Maximum number of expressions in a message."""
 
-_QUOTIENTS = frozenset({"divide", "modulus"})
-_ARITHMETIC = frozenset(
-    {"add", "subtract", "multiply", "divide", "modulus", "negate", "abs", "power", "factorial"}
-)
+_ARITHMETIC = frozenset(name for name, row in SCALARS.items() if row.has_option("OVERFLOW"))
+_QUOTIENTS = frozenset(n for n in _ARITHMETIC if SCALARS[n].has_option("ON_DOMAIN_ERROR"))
 _CONVERSION = "conversion"
 _FAILING: tuple[tuple[str, frozenset[str]], ...] = (
     (r"\[(?:DIVIDE|REMAINDER)_BY_ZERO|^DECIMAL_TOO_WIDE", _QUOTIENTS | {SPARK_SQL}),

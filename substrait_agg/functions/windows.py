@@ -15,24 +15,6 @@ WINDOWS_URN = "substrait_agg:functions_windows"
 
 WINDOWS_FILE = "functions_windows.yaml"
 
-WINDOWS: dict[str, tuple[str, ...]] = {
-    "tumble": ("size", "offset"),
-    "tumble_start": ("size", "offset"),
-    "tumble_end": ("size", "offset"),
-    "hop": ("size", "slide", "offset"),
-    "session": ("gap",),
-}
-"""Name -> names of the arguments after the time.
-
-All are constant durations. An offset is optional.
-"""
-
-GROUPING_WINDOWS = frozenset({"hop", "session"})
-"""Functions that are not values of a row.
-
-Only a whole grouping expression of an aggregate can call them.
-"""
-
 MOST_WINDOWS = 10_000
 """Maximum number of windows of `hop` that contain one row."""
 

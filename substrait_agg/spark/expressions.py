@@ -26,6 +26,7 @@ from substrait_agg.bind.bound import (
     NestedPart,
 )
 from substrait_agg.errors import UsageError
+from substrait_agg.functions.scalars.catalogue import SCALARS
 from substrait_agg.functions.spark_sql import SPARK_SQL
 from substrait_agg.plan.types import field_name
 from substrait_agg.spark.catalyst.spark_sql import spark_expression
@@ -110,7 +111,7 @@ def _call(expr: Call, columns: Columns) -> SparkColumn:
             f"the function {expr.function} has no implementation on Spark",
             help="substrait-agg functions lists the supported functions",
         )
-    operand = comparable if expr.function in COMPARISONS else to_column
+    operand = comparable if SCALARS[expr.function].compares else to_column
     arguments = tuple(operand(a, columns) for a in expr.arguments)
     result = build(Arguments(expr, arguments))
     if expr.type.kind == "bool":
@@ -156,15 +157,6 @@ def comparable(expr: Expr, columns: Columns) -> SparkColumn:
         return column
     type_ = to_spark(expr.type)
     return hashable(normalise(column, type_), type_)
-
-
-COMPARISONS = frozenset(
-    {
-        "equal", "not_equal", "lt", "lte", "gt", "gte", "between", "is_distinct_from",
-        "is_not_distinct_from", "index_in", "list_contains",
-    }
-)  # fmt: skip
-"""Functions that only compare their arguments."""
 
 
 _BUILD: dict[type, Callable[[Any, Columns], SparkColumn]] = {

@@ -15,7 +15,7 @@ from google.protobuf.json_format import MessageToDict
 from substrait.derivation_expression import evaluate
 
 from substrait_agg.bind import bind
-from substrait_agg.bind.plan.dialect import AS_CONSTANTS, Support, support_of
+from substrait_agg.bind.plan.dialect import Support, constant_arguments, support_of
 from substrait_agg.functions.signatures.declarations import (
     Signature,
     SignatureArgument,
@@ -117,7 +117,7 @@ def called(support: Support, every: int, options: list[Json]) -> tuple[Json, lis
             given.append({"enum": support.words[argument.name][0].title()})
         elif argument.type.startswith("func"):
             given.append({"value": function_of(argument.type)})
-        elif argument.constant or (signature.name, argument.name) in AS_CONSTANTS:
+        elif argument.constant or argument.name in constant_arguments(signature):
             word = parts(argument.type)[0]
             literal = LITERALS.get(word, {word: 1})
             if argument.name == "format":

@@ -11,7 +11,7 @@ from datafusion.substrait import Serde
 
 from substrait_agg.bind import bind
 from substrait_agg.bind.bound import BoundProject, Constant
-from substrait_agg.bind.expressions.conversions import can_cast, convert
+from substrait_agg.bind.conversions import can_cast, convert
 from substrait_agg.functions.signatures.derive import common_type
 from substrait_agg.plan import decode
 from substrait_agg.plan.model import ProjectRel

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from substrait_agg.bind.plan.dialect import support_of
-from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES
+from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES, SCALARS
 from substrait_agg.functions.scalars.refused import REFUSED_PARTS, REFUSED_SCALARS, refusal
 from substrait_agg.functions.signatures.declarations import Signature, scalar_signatures
 from substrait_agg.spark.functions.table import BUILDERS, HIGHER_ORDER
@@ -63,3 +63,19 @@ def test_most_of_the_standard_is_supported() -> None:
     """The refused functions are geometries, and functions that the standard leaves open."""
     outcomes = Counter(support_of(s, aggregate=False).supported for s in STANDARD)
     assert outcomes[False] <= 0.08 * len(STANDARD)
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "text"),
+    [
+        ("and", "abc", "a AND b AND c"),
+        ("and", "a", ""),
+        ("like", "ab", "a LIKE b"),
+        ("like", "abc", "a LIKE b ESCAPE c"),
+        ("is_null", "a", "a IS NULL"),
+        ("not", "a", "NOT a"),
+        ("upper", "a", ""),
+    ],
+)
+def test_a_call_with_a_symbol_is_written_as_in_sql(name: str, operands: str, text: str) -> None:
+    assert SCALARS[name].write(operands) == text

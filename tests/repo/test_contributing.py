@@ -25,6 +25,24 @@ NEW = """
     ),
 """
 
+NEW_SCALAR = """
+    _strings("sounds", "text", fails="never", spark="soundex"),
+"""
+
+NEW_KERNEL = """
+    "sounds": (Kernel(_is_text, lambda args: args[0]),),
+"""
+
+CHECK_SCALAR = """
+from substrait_agg.bind.bound import Call, Column
+from substrait_agg.bind.joins.failing import can_fail
+from substrait_agg.evaluation.expressions import supports
+from substrait_agg.plan.types import STRING
+from substrait_agg.spark.functions.table import BUILDERS
+call = Call(STRING, "sounds", (Column(STRING, 0),))
+print("sounds" in BUILDERS, can_fail(call), supports(call))
+"""
+
 CHECK = """
 import json, sys
 import substrait_agg as sa
@@ -72,9 +90,9 @@ def python(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def insert(copy: Path, before: str, text: str) -> None:
-    """Insert a row before the first one of a table of aggregate functions."""
-    path = copy / "substrait_agg" / "functions" / "aggregates" / "sums.py"
+def insert(copy: Path, before: str, text: str, name: str = "functions/aggregates/sums.py") -> None:
+    """Insert a row before the first one of a table of functions."""
+    path = copy / "substrait_agg" / name
     content = path.read_text()
     assert content.count(before) == 1
     path.write_text(content.replace(before, before + text))
@@ -112,6 +130,17 @@ def test_a_row_is_all_that_a_function_of_an_existing_kind_needs(copy: Path) -> N
     page = python(copy, "-m", "substrait_agg_cli.main", "functions", "grand_total")
     assert page.returncode == 0, page.stderr
     assert "OVERFLOW" in page.stdout
+
+
+def test_a_row_and_a_kernel_are_all_that_a_scalar_function_of_spark_needs(copy: Path) -> None:
+    insert(
+        copy, "_ROWS: tuple[ScalarFunction, ...] = (", NEW_SCALAR, "functions/scalars/catalogue.py"
+    )
+    insert(copy, "TEXT: Kernels = {", NEW_KERNEL, "evaluation/texts.py")
+    run = python(copy, "-c", CHECK_SCALAR)
+    assert run.stdout.split() == ["True", "False", "True"], run.stderr
+    page = python(copy, "-m", "substrait_agg_cli.main", "functions", "sounds")
+    assert page.returncode == 0, page.stderr
 
 
 def test_a_kind_without_its_rows_stops_the_import(copy: Path) -> None:

@@ -21,10 +21,8 @@ from substrait_agg.bind.bound import (
     NestedPart,
 )
 from substrait_agg.errors import UsageError
-from substrait_agg.functions.scalars.catalogue import SCALARS
 from substrait_agg.plan.types import Type, decimal
 from substrait_agg.spark.expressions import to_column
-from substrait_agg.spark.functions.table import BUILDERS, HIGHER_ORDER
 from tests.spark.evaluating import (
     BINARY,
     BOOL,
@@ -52,12 +50,6 @@ pytestmark = pytest.mark.spark
 
 UTC = dt.UTC
 MIN64, MAX64 = -(2**63), 2**63 - 1
-
-
-def test_every_scalar_function_has_a_builder() -> None:
-    """The table of functions and the table of builders have the same names."""
-    assert set(BUILDERS) | set(HIGHER_ORDER) == set(SCALARS)
-    assert not set(BUILDERS) & set(HIGHER_ORDER)
 
 
 LITERALS = [

@@ -12,7 +12,7 @@ from typing import Any
 
 from substrait_agg.bind.bound import Argument, Constant, Conversion, Expr
 from substrait_agg.bind.context import Schema
-from substrait_agg.bind.expressions.conversions import convert
+from substrait_agg.bind.conversions import convert
 from substrait_agg.functions.aggregates.row import AggregateFunction, FunctionParameter
 from substrait_agg.functions.aggregates.types import ALL_NUMBERS, INTEGERS
 from substrait_agg.functions.signatures.derive import FLOATS, TEXTS

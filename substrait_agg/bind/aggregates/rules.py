@@ -24,8 +24,8 @@ from substrait_agg.bind.context import (
     is_unknown,
     list_types,
 )
+from substrait_agg.bind.conversions import convert, fits_decimal, loses_digits
 from substrait_agg.bind.expressions.binder import constant_in
-from substrait_agg.bind.expressions.conversions import convert, fits_decimal, loses_digits
 from substrait_agg.bind.expressions.function_names import check_declared
 from substrait_agg.bind.expressions.options import choose_options
 from substrait_agg.bind.expressions.signatures import (

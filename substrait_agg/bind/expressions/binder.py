@@ -28,14 +28,14 @@ from substrait_agg.bind.context import (
     is_unknown,
     unknown,
 )
-from substrait_agg.bind.expressions.calls import bind_call
-from substrait_agg.bind.expressions.conversions import (
+from substrait_agg.bind.conversions import (
     can_cast,
     fits_decimal,
     is_null,
     unified_type,
     unify,
 )
+from substrait_agg.bind.expressions.calls import bind_call
 from substrait_agg.bind.expressions.spark_calls import is_unnest
 from substrait_agg.bind.expressions.subqueries import bind_outer_column, bind_subquery
 from substrait_agg.bind.expressions.time_texts import read_time_texts

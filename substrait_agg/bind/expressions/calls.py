@@ -21,8 +21,7 @@ from substrait_agg.bind.context import (
     is_unknown,
     unknown,
 )
-from substrait_agg.bind.expressions.constant_checks import constants_fit
-from substrait_agg.bind.expressions.conversions import (
+from substrait_agg.bind.conversions import (
     as_declared,
     call_loses_digits,
     can_cast,
@@ -31,6 +30,7 @@ from substrait_agg.bind.expressions.conversions import (
     is_null,
     unify,
 )
+from substrait_agg.bind.expressions.constant_checks import constants_fit
 from substrait_agg.bind.expressions.function_names import check_declared
 from substrait_agg.bind.expressions.options import choose_options
 from substrait_agg.bind.expressions.signatures import (
@@ -64,7 +64,7 @@ from substrait_agg.functions.signatures.derive import (
     is_numeric,
 )
 from substrait_agg.functions.spark_sql import SPARK_URN
-from substrait_agg.functions.windows import WINDOWS, WINDOWS_URN
+from substrait_agg.functions.windows import WINDOWS_URN
 from substrait_agg.plan.model import EnumArgument, ScalarCall, TypeArgument
 from substrait_agg.plan.types import FP64, STRING, Type
 
@@ -72,7 +72,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-_PATTERNS = frozenset({"like", "ilike"})
 ESCAPE: Final = 2
 """Position of the escape character among the arguments of a pattern match."""
 
@@ -99,7 +98,7 @@ def bind_call(call: ScalarCall, arguments: tuple[Argument, ...], context: BindCo
     values = value_arguments(arguments)
     if is_unknown(*values) or _refuse_argument(name, arguments, call, context):
         return unknown()
-    if name in _PATTERNS:
+    if SCALARS[name].has_escape:
         arguments = _with_escape(arguments, context.profile.like_escape)
     return _resolve(SCALARS[name], call, arguments, context)
 
@@ -115,7 +114,7 @@ def _scalar_name(call: ScalarCall, context: BindContext) -> str | None:
             "SCALAR_FUNCTION_NOT_SUPPORTED", call.path, name=function.declared, reason=reason
         )
         return None
-    if name is None or (function.urn == WINDOWS_URN and name not in WINDOWS):
+    if name is None or (function.urn == WINDOWS_URN and not SCALARS[name].durations):
         name = None
         aggregate = find_aggregate(spelling) is not None
         code = "FUNCTION_NOT_SCALAR" if aggregate else "SCALAR_FUNCTION_UNKNOWN"
@@ -165,11 +164,11 @@ def _resolve(
         return unknown()
     overload, values = match
     _check_signature(call, arguments, context)
-    if not constants_fit(row.name, arguments, call, context):
+    if not constants_fit(row.name, overload, arguments, call, context):
         return unknown()
     _report_promotion(row.name, arguments, values, call.path, context)
-    if row.name in WINDOWS:
-        durations = window_arguments(row.name, values, call, context)
+    if row.durations:
+        durations = window_arguments(row, values, call, context)
         if durations is None:
             return unknown()
         values = durations
@@ -358,7 +357,7 @@ def _nullable(row: ScalarFunction, arguments: tuple[Argument, ...]) -> bool:
         a
         for position, a in enumerate(arguments)
         if not isinstance(a, EnumArgument | TypeArgument)
-        and not (row.name in _PATTERNS and position == ESCAPE and is_null(a))
+        and not (row.has_escape and position == ESCAPE and is_null(a))
     ]
     if row.nulls == "mirror":
         return any(a.type.nullable for a in considered)
@@ -444,7 +443,8 @@ def _declare(
 def _typed_as_column(call: Call, declared: Type, context: BindContext) -> bool:
     """Return whether the producer gave the call the type of the column that it compares."""
     return (
-        call.function in context.profile.column_typed
+        context.profile.column_typed
+        and SCALARS[call.function].tests_any_type
         and not call.type.same_kind(declared)
         and call.arguments[0].type.same_kind(declared)
     )

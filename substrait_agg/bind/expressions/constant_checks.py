@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from substrait_agg.bind.bound import Constant
 from substrait_agg.bind.context import BindContext
+from substrait_agg.functions.scalars.forms import Overload
 from substrait_agg.functions.scalars.patterns import difference, replacement_fault
 from substrait_agg.functions.scalars.time_formats import FormatError, parse_reading, parse_writing
 from substrait_agg.plan.model import EnumArgument, ScalarCall, TypeArgument
@@ -16,20 +17,19 @@ if TYPE_CHECKING:
 
 _DAY_SECONDS = 86_400
 
-Check = Callable[[str, tuple[str, ...]], str]
-"""Takes a constant text and the type kinds of all arguments.
+Check = Callable[[str, tuple[str, ...], str], str]
+"""Takes a constant text, the type kinds of all arguments, and `Overload.result`.
 
 Returns why the text is refused, or an empty text.
 """
 
 
-def _describe_format(format: str, kinds: tuple[str, ...]) -> str:
-    return _fault(lambda: parse_writing(format, kinds[0]))
-
-
-def _read_as(kind: str) -> Check:
+def _check_format(format: str, kinds: tuple[str, ...], result: str) -> str:
+    if result == "string":
+        return _fault(lambda: parse_writing(format, kinds[0]))
     # The arguments are text, format, zone and digits. Without a zone there are three.
-    return lambda text, kinds: _fault(lambda: parse_reading(text, kind, zoned=len(kinds) > 3))
+    kind = result.removeprefix("digits:")
+    return _fault(lambda: parse_reading(format, kind, zoned=len(kinds) > 3))
 
 
 def _fault(read: Callable[[], object]) -> str:
@@ -40,61 +40,54 @@ def _fault(read: Callable[[], object]) -> str:
     return ""
 
 
-_PATTERN: Mapping[int, tuple[str, Check]] = {1: ("pattern", lambda text, _: difference(text))}
-_REPLACE: Mapping[int, tuple[str, Check]] = {
-    **_PATTERN,
-    2: ("replacement", lambda text, _: replacement_fault(text)),
+CHECKS: Mapping[str, Check] = {
+    "format": _check_format,
+    "pattern": lambda text, _kinds, _result: difference(text),
+    "replacement": lambda text, _kinds, _result: replacement_fault(text),
 }
-
-CHECKS: Mapping[str, Mapping[int, tuple[str, Check]]] = {
-    "regexp_match_substring": _PATTERN,
-    "regexp_match_substring_all": _PATTERN,
-    "regexp_count_substring": _PATTERN,
-    "regexp_strpos": _PATTERN,
-    "regexp_string_split": _PATTERN,
-    "regexp_replace": _REPLACE,
-    "regexp_replace_first": _REPLACE,
-    "strftime": {1: ("format", _describe_format)},
-    "strptime_date": {1: ("format", _read_as("date"))},
-    "strptime_time": {1: ("format", _read_as("precision_time"))},
-    "strptime_timestamp": {1: ("format", _read_as("precision_timestamp_tz"))},
-}
-"""Function -> position of an argument -> its name and the check of a constant there."""
+"""What a constant text is -> its check."""
 
 
 def constants_fit(
-    name: str, arguments: tuple[Argument, ...], call: ScalarCall, context: BindContext
+    name: str,
+    overload: Overload,
+    arguments: tuple[Argument, ...],
+    call: ScalarCall,
+    context: BindContext,
 ) -> bool:
     """Report constant arguments that cannot be used. Return True if there are none."""
     kinds = tuple(_kinds(arguments))
     fit = True
-    for position, (argument, check) in CHECKS.get(name, {}).items():
+    formats = {i: param for i, param in enumerate(overload.params) if param == "format"}
+    for position, argument in {**overload.checks, **formats}.items():
         constant = arguments[position]
         if not isinstance(constant, Constant) or not isinstance(constant.value, str):
             continue
-        reason = check(constant.value, kinds)
+        reason = CHECKS[argument](constant.value, kinds, overload.result)
         if reason:
             place = call.arguments[position].path if call.arguments else call.path
             context.report(
                 "CONSTANT_ARGUMENT_INVALID", place, function=name, argument=argument, reason=reason
             )
             fit = False
-    return fit and _moves_dates_by_days(name, arguments, call, context)
+    return fit and _moves_dates_by_days(name, overload, arguments, call, context)
 
 
 def _moves_dates_by_days(
-    name: str, arguments: tuple[Argument, ...], call: ScalarCall, context: BindContext
+    name: str,
+    overload: Overload,
+    arguments: tuple[Argument, ...],
+    call: ScalarCall,
+    context: BindContext,
 ) -> bool:
     """Report a constant interval with a time of day that is added to a date, if the sum is a date.
 
     In DataFusion it is, and the time of day is lost. In SQL the sum is a timestamp.
     """
-    if name not in ("add", "subtract") or context.profile.derivation != "arrow":
+    if overload.result != "date_and_days" or context.profile.derivation != "arrow":
         return True
     point, interval = arguments[:2]
     if not isinstance(interval, Constant) or interval.value is None or _kind(point) != "date":
-        return True
-    if interval.type.kind not in ("interval_day", "interval_compound"):
         return True
     digits = interval.type.params[0] if interval.type.params else 6
     if not interval.value[-1] % (_DAY_SECONDS * 10**digits):

@@ -14,7 +14,7 @@ from substrait_agg.bind.bound import (
     OuterColumn,
 )
 from substrait_agg.bind.context import BindContext, Bound, Opaque, Schema, is_unknown, unknown
-from substrait_agg.bind.expressions.conversions import unify
+from substrait_agg.bind.conversions import unify
 from substrait_agg.bind.joins.conjunctions import TRUE, conjunction
 from substrait_agg.bind.joins.keys import is_comparable
 from substrait_agg.bind.subqueries.decorrelate import (

@@ -9,7 +9,7 @@ from datetime import date
 
 from substrait_agg.bind.bound import Constant, Expr
 from substrait_agg.bind.context import MAX_TIME_DIGITS, BindContext
-from substrait_agg.bind.expressions.conversions import is_null
+from substrait_agg.bind.conversions import is_null
 from substrait_agg.bind.show import show
 from substrait_agg.functions.signatures.derive import TEXTS, common_type
 from substrait_agg.plan.types import Type

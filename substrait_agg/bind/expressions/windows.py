@@ -34,11 +34,11 @@ from substrait_agg.bind.rewrite import (
     subexpressions,
 )
 from substrait_agg.bind.show import show
+from substrait_agg.functions.scalars.catalogue import SCALARS
+from substrait_agg.functions.scalars.forms import ScalarFunction
 from substrait_agg.functions.windows import (
-    GROUPING_WINDOWS,
     MICROS_PER_DAY,
     MOST_WINDOWS,
-    WINDOWS,
     duration_value,
     windows_per_row,
 )
@@ -57,7 +57,8 @@ MOST_DAYS = 3_652_500
 
 def is_window(expression: Expr) -> TypeGuard[Call]:
     """Return whether an expression is a window that must be a grouping expression."""
-    return isinstance(expression, Call) and expression.function in GROUPING_WINDOWS
+    row = SCALARS.get(expression.function) if isinstance(expression, Call) else None
+    return row is not None and row.groups_only
 
 
 def is_window_key(key: Expr, source: Bound) -> bool:
@@ -65,19 +66,20 @@ def is_window_key(key: Expr, source: Bound) -> bool:
     while isinstance(key, Column) and isinstance(source, BoundProject | BoundFilter):
         key = source.expressions[key.ordinal] if isinstance(source, BoundProject) else key
         source = source.input
-    return isinstance(key, Call) and key.function in WINDOWS
+    row = SCALARS.get(key.function) if isinstance(key, Call) else None
+    return row is not None and bool(row.durations)
 
 
 # --- durations -------------------------------------------------------------------------------
 
 
 def window_arguments(
-    function: str, values: tuple[Expr, ...], call: model.ScalarCall, context: BindContext
+    row: ScalarFunction, values: tuple[Expr, ...], call: model.ScalarCall, context: BindContext
 ) -> tuple[Expr, ...] | None:
     """Return the arguments of a window function with durations in microseconds.
 
     Args:
-        function: canonical name.
+        row: the function.
         values: a point in time, then constant intervals.
         call: the call as the plan writes it; a call that does not come from a plan has no argument
             nodes.
@@ -88,19 +90,19 @@ def window_arguments(
     """
     digits = values[0].type.params[0]
     durations: list[Expr] = []
-    for position, (name, value) in enumerate(zip(WINDOWS[function], values[1:], strict=False), 1):
+    for position, (name, value) in enumerate(zip(row.durations, values[1:], strict=False), 1):
         micros, reason = _micros(value)
         reason = reason or _limits(name, micros, 10 ** (6 - digits), digits)
         if reason:
             place = call.arguments[position].path if call.arguments else call.path
             context.report(
                 "WINDOW_DURATION_INVALID", place.removesuffix(".literal"),
-                function=function, argument=name, value=show(value), reason=reason,
+                function=row.name, argument=name, value=show(value), reason=reason,
             )  # fmt: skip
             return None
         durations.append(Constant(DURATION, duration_value(micros)))
     arguments = (values[0], *durations)
-    if function == "hop" and not _few(arguments, call, context):
+    if "slide" in row.durations and not _few(arguments, call, context):
         return None
     return arguments
 

@@ -45,24 +45,15 @@ from substrait_agg.bind.joins.single_rows import has_one_row, is_static
 from substrait_agg.bind.rewrite import rewrite
 from substrait_agg.functions.aggregates.kinds import MeasureKind
 from substrait_agg.functions.aggregates.types import INTEGERS, POINTS
+from substrait_agg.functions.scalars.catalogue import SCALARS, true_for, turn
 from substrait_agg.functions.signatures.derive import TEXTS
 from substrait_agg.plan.types import BOOL, Type
-
-NULL_FROM_ARGUMENTS = frozenset(
-    {"equal", "not_equal", "lt", "lte", "gt", "gte", "and", "or", "not"}
-)
-"""Functions that are null only if an argument is null."""
 
 MOST_NULLABLE_KEYS = 3
 """Maximal number of equalities that can be null, if none cannot: there is a join for each set of them."""
 
-_TURNED = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte", "not_equal": "not_equal"}
-"""Comparison -> the same one with its arguments swapped."""
-
-_EXTREMES: dict[str, tuple[MeasureKind, ...]] = {
-    "lt": ("max",), "lte": ("max",), "gt": ("min",), "gte": ("min",), "not_equal": ("min", "max"),
-}  # fmt: skip
-"""Comparison -> the values of the right input that decide whether it is true for any."""
+_EXTREMES: dict[int, MeasureKind] = {1: "min", -1: "max"}
+"""Sign for which a comparison is true -> the value of the right input that decides whether it is for any."""
 
 _DECIDED = frozenset({*INTEGERS, "decimal", *TEXTS, *POINTS})
 """Type kinds whose extremes decide. Those of floating-point values do not, because of NaN."""
@@ -101,7 +92,9 @@ class Comparison:
         """
         value, type_ = (self.right,), self.right.type.as_nullable()
         extremes = tuple(
-            BoundMeasure(kind, value, where, type_, kind, path) for kind in _EXTREMES[self.function]
+            BoundMeasure(kind, value, where, type_, kind, path)
+            for sign, kind in _EXTREMES.items()
+            if sign in true_for(self.function)
         )
         if not self.counts_nulls:
             return extremes
@@ -141,11 +134,11 @@ def _comparison_of(part: Expr, width: int) -> Comparison | None:
     nulls_match = True
     if isinstance(part, Call) and part.function in _TESTS:
         nulls_match, (part,) = _TESTS[part.function], part.arguments
-    if not isinstance(part, Call) or part.function not in _TURNED:
+    if not isinstance(part, Call) or set(true_for(part.function)) <= {0}:
         return None
     function, (left, right) = part.function, part.arguments
     if sides_of(left, width) == {"right"}:
-        function, left, right = _TURNED[function], right, left
+        function, left, right = turn(function), right, left
     if sides_of(left, width) != {"left"} or sides_of(right, width) != {"right"}:
         return None
     if not left.type.same_kind(right.type) or right.type.kind not in _DECIDED:
@@ -162,9 +155,11 @@ COUNT = Type("i64", nullable=False)
 def can_be_null(expression: Expr) -> bool:
     """Return whether an expression can be null.
 
-    Comparisons and logic are null only if an argument is, also if the plan declares them nullable.
+    Tests and logic are null only if an argument is, also if the plan declares them nullable.
     """
-    if isinstance(expression, Call) and expression.function in NULL_FROM_ARGUMENTS:
+    row = SCALARS.get(expression.function) if isinstance(expression, Call) else None
+    is_test = expression.type.kind == "bool" and row is not None and row.nulls == "mirror"
+    if isinstance(expression, Call) and is_test:
         return any(map(can_be_null, expression.arguments))
     return expression.type.nullable and not is_unknown(expression)
 

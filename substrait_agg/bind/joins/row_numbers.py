@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil, floor
@@ -21,6 +20,7 @@ from substrait_agg.bind.bound import (
     InList,
 )
 from substrait_agg.bind.joins.multi_join import is_large, substitute
+from substrait_agg.functions.scalars.catalogue import true_for, turn
 from substrait_agg.plan.types import INTEGER_BITS, Type
 
 Exprs = tuple[Expr, ...]
@@ -31,9 +31,6 @@ ALL_NUMBERS: _Range = (1, None)
 
 MOST_ADDED = 1 << 31
 """The greatest number that may be added to the number of a row, which is far from overflow."""
-
-_TURNED = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte", "equal": "equal"}
-"""A comparison -> the same one with its arguments exchanged."""
 
 
 def is_numbered(relation: BoundRelation) -> bool:
@@ -124,23 +121,24 @@ def _numbers(condition: Expr, ordinal: int) -> tuple[_Range, bool]:
             added, least, greatest = _find_addend(value, ordinal), _number(low), _number(high)
             if added is not None and least is not None and greatest is not None:
                 return (ceil(least - added), floor(greatest - added)), True
-        case Call(function=function, arguments=(left, right)) if function in _TURNED:
+        case Call(function=function, arguments=(left, right)) if len(
+            {*true_for(function)} - {0}
+        ) < 2 and true_for(function):
             if _number(right) is None:
-                function, left, right = _TURNED[function], right, left
+                function, left, right = turn(function), right, left
             added, limit = _find_addend(left, ordinal), _number(right)
             if added is not None and limit is not None:
-                return _COMPARED[function](limit - added), True
+                return _compared(function, limit - added), True
     return ALL_NUMBERS, False
 
 
-_COMPARED: dict[str, Callable[[Fraction], _Range]] = {
-    "lt": lambda limit: (1, ceil(limit) - 1),
-    "lte": lambda limit: (1, floor(limit)),
-    "gt": lambda limit: (floor(limit) + 1, None),
-    "gte": lambda limit: (ceil(limit), None),
-    "equal": lambda limit: (ceil(limit), floor(limit)),
-}
-"""A comparison of a number with a limit -> the numbers for which it is true."""
+def _compared(function: str, limit: Fraction) -> _Range:
+    """Return the numbers for which a comparison with a limit is true."""
+    signs = true_for(function)
+    least, greatest = (
+        (ceil(limit), floor(limit)) if 0 in signs else (floor(limit) + 1, ceil(limit) - 1)
+    )
+    return (1 if -1 in signs else least, None if 1 in signs else greatest)
 
 
 def _is_exact(type_: Type) -> bool:

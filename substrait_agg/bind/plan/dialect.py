@@ -25,8 +25,8 @@ from substrait_agg.bind.context import (
     BindContext,
     Schema,
 )
+from substrait_agg.bind.conversions import fits_decimal
 from substrait_agg.bind.expressions.calls import bind_call
-from substrait_agg.bind.expressions.conversions import fits_decimal
 from substrait_agg.bind.profiles import STANDARD
 from substrait_agg.functions.aggregates.catalogue import AGGREGATES, WINDOW_FUNCTIONS
 from substrait_agg.functions.aggregates.parts import ARITHMETIC
@@ -71,16 +71,6 @@ _TYPE = re.compile(r"(?P<word>u!\w+|\w+)(?P<mark>\??)(?:<(?P<inside>.*)>)?")
 _OUTER_COMMA = re.compile(r",(?![^<]*>)")
 Options = tuple[tuple[str, str], ...]
 
-AS_CONSTANTS = frozenset(
-    {
-        ("assume_timezone", "precision"),
-        ("strftime", "format"),
-        *((f"strptime_{kind}", "format") for kind in ("date", "time", "timestamp")),
-        *((f"strptime_{kind}", "precision") for kind in ("time", "timestamp")),
-    }
-)
-"""(function, argument) pairs that require a constant although the declaration does not say so."""
-
 _LITERALS: dict[str, object] = {
     **dict.fromkeys(("string", "varchar", "fixedchar"), ","),
     "i8": _TIME_DIGITS,
@@ -91,9 +81,9 @@ _LITERALS: dict[str, object] = {
 
 
 _FORMATS = {
-    "strftime": "%H", "strptime_date": "%F", "strptime_time": "%T", "strptime_timestamp": "%F %T",
+    "string": "%H", "date": "%F", "precision_time": "%T", "precision_timestamp_tz": "%F %T",
 }  # fmt: skip
-"""Function -> a valid format for it."""
+"""Type kind of a result -> a format that is valid for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +219,22 @@ def _argument_type(argument: SignatureArgument) -> Type:
     return (None if argument.words else type_of(argument.type)) or _ANY
 
 
+def constant_arguments(signature: Signature) -> tuple[str, ...]:
+    """Return the arguments that must be constants although the declaration does not say so."""
+    row = SCALARS.get(SCALAR_NAMES.get(signature.name.lower(), ""))
+    count = len(signature.arguments)
+    return tuple(
+        argument.name
+        for place, argument in enumerate(signature.arguments)
+        if row is not None and not argument.constant and row.needs_constant(place, count)
+    )
+
+
+def _result_kind(signature: Signature) -> str:
+    row = SCALARS[SCALAR_NAMES[signature.name.lower()]]
+    return row.overloads[0].result.removeprefix("digits:")
+
+
 def _name(signature: Signature) -> FunctionName:
     _, _, arguments = signature.signature.partition(":")
     return FunctionName(signature.name.lower(), arguments, signature.urn, signature.signature)
@@ -249,10 +255,12 @@ def _bind_call(
             arguments.append(EnumArgument(word, ""))
         elif type_.kind == "func":
             arguments.append(BoundLambda(type_, Constant(type_.children[0], None)))
-        elif declared.constant or (signature.name, declared.name) in AS_CONSTANTS:
+        elif declared.constant or declared.name in constant_arguments(signature):
             literal = _LITERALS.get(type_.kind, 1)
             formatted = declared.name == "format"
-            arguments.append(Constant(type_, _FORMATS[signature.name] if formatted else literal))
+            arguments.append(
+                Constant(type_, _FORMATS[_result_kind(signature)] if formatted else literal)
+            )
         else:
             arguments.append(Column(type_, place))
     call = ScalarCall(_name(signature), (), options, type_of(signature.returns), "")
@@ -487,7 +495,8 @@ def _describe_accepted(group: tuple[Support, ...]) -> Entry:
 
 def _scalar_metadata(name: str) -> Mapping[str, Any]:
     aliases = SCALARS[SCALAR_NAMES[name]].aliases
-    constants = [argument for function, argument in sorted(AS_CONSTANTS) if function == name]
+    declared = [s for s in scalar_signatures() if s.name.lower() == name]
+    constants = sorted({argument for s in declared for argument in constant_arguments(s)})
     said = {"aliases": list(aliases), "constant_arguments": constants}
     return {what: values for what, values in said.items() if values}
 

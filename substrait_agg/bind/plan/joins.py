@@ -15,8 +15,8 @@ from substrait_agg.bind.context import (
     schema_of,
     unknown,
 )
+from substrait_agg.bind.conversions import unify
 from substrait_agg.bind.expressions.binder import bind_condition, bind_expression, constant_in
-from substrait_agg.bind.expressions.conversions import unify
 from substrait_agg.bind.expressions.function_names import check_declared
 from substrait_agg.bind.joins.conjunctions import EQUALITIES, conjunction, conjuncts
 from substrait_agg.bind.joins.keys import is_comparable, make_join, split_condition

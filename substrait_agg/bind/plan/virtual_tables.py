@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from substrait_agg.bind.bound import BoundRows, Conversion, Expr
 from substrait_agg.bind.context import BindContext, Bound, Opaque, is_unknown, unknown
+from substrait_agg.bind.conversions import can_cast, convert, is_null
 from substrait_agg.bind.expressions.binder import bind_expression
-from substrait_agg.bind.expressions.conversions import can_cast, convert, is_null
 from substrait_agg.plan import model
 from substrait_agg.plan.types import Type
 

@@ -24,8 +24,8 @@ from substrait_agg.bind.bound import (
     value_arguments,
 )
 from substrait_agg.bind.context import BindContext, Schema, is_keyable, is_unknown, unknown
+from substrait_agg.bind.conversions import convert, is_null
 from substrait_agg.bind.expressions.binder import bind_arguments, bind_expression
-from substrait_agg.bind.expressions.conversions import convert, is_null
 from substrait_agg.bind.expressions.function_names import check_declared
 from substrait_agg.bind.expressions.options import choose_options
 from substrait_agg.bind.expressions.signatures import check_declaration

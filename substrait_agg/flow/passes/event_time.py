@@ -24,6 +24,7 @@ from substrait_agg.flow.graph.graph import (
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.graph.time_steps import EventKey, TimeStep
 from substrait_agg.flow.passes.upserts import output_names
+from substrait_agg.functions.scalars.catalogue import SCALARS
 
 Table = tuple[str, ...]
 DAY = 86_400_000_000
@@ -217,6 +218,8 @@ def time_of_expression(expression: Expr, columns: Sequence[EventTimeColumn]) -> 
             return None if time_steps is None else EventTimePoint(time_steps)
         case Conversion(input=inner, type=type_):
             return _convert(time_of_expression(inner, columns), type_.kind, type_.params)
+        case Call(function=name) if name in SCALARS and SCALARS[name].durations:
+            return _window_of(expression, SCALARS[name].durations, columns)
         case Call(function=name) if name in _CALLS:
             return _CALLS[name](expression, columns)
     return None
@@ -252,19 +255,26 @@ def _then(place: int, make: Callable[[Call, list[int]], TimeStep | None]) -> _Ru
     return rule
 
 
-def _window(start: Callable[[list[int]], TimeStep], end: Callable[[list[int]], TimeStep]) -> _Rule:
-    """Return the rule of a function that maps a time and durations to a window."""
+def _window_of(
+    call: Call, names: Sequence[str], columns: Sequence[EventTimeColumn]
+) -> EventTimeColumn:
+    """Append the steps of a window, or of one of its bounds, to those of its time.
 
-    def rule(call: Call, columns: Sequence[EventTimeColumn]) -> EventTimeColumn:
-        """Append the steps of both bounds to those of the time."""
-        time, durations = time_of_expression(call.arguments[0], columns), _durations(call, 0)
-        if not isinstance(time, EventTimePoint) or durations is None:
-            return None
-        return EventTimeWindow(
-            (*time.time_steps, start(durations)), (*time.time_steps, end(durations))
-        )
-
-    return rule
+    Of the windows of `hop` that contain a row, the one that ends first counts.
+    """
+    time, durations = time_of_expression(call.arguments[0], columns), _durations(call, 0)
+    named = dict(zip(names, durations or (), strict=False))
+    if not isinstance(time, EventTimePoint) or "size" not in named:
+        return None
+    size, slide, origin = named["size"], named.get("slide"), named.get("offset", 0)
+    first = (
+        TimeStep(size, origin) if slide is None else TimeStep(slide, origin + size, slide - size)
+    )
+    last = TimeStep(size, origin, size) if slide is None else TimeStep(slide, origin + size, slide)
+    start, end = (*time.time_steps, first), (*time.time_steps, last)
+    bounds = {"tumble_start": start, "tumble_end": end}
+    bound = bounds.get(call.function)
+    return EventTimeWindow(start, end) if bound is None else EventTimePoint(bound)
 
 
 def _durations(call: Call, time: int) -> list[int] | None:
@@ -288,10 +298,6 @@ def _durations(call: Call, time: int) -> list[int] | None:
     return durations
 
 
-def _offset(durations: Sequence[int], place: int) -> int:
-    return durations[place] if len(durations) > place else 0
-
-
 def _truncate(call: Call, _durations: list[int]) -> TimeStep | None:
     unit = call.arguments[0]
     word = str(unit.value).lower() if isinstance(unit, Constant) else ""
@@ -313,18 +319,8 @@ _UNITS: dict[str, tuple[int, int]] = {
 """Size and origin of units that are grids, in microseconds. Months and years have no fixed size."""
 
 _CALLS: dict[str, _Rule] = {
-    "tumble": _window(
-        lambda d: TimeStep(d[0], _offset(d, 1)), lambda d: TimeStep(d[0], _offset(d, 1), d[0])
-    ),
-    "tumble_start": _then(0, lambda _, d: TimeStep(d[0], _offset(d, 1))),
-    "tumble_end": _then(0, lambda _, d: TimeStep(d[0], _offset(d, 1), d[0])),
-    # The window of a row that ends first counts.
-    "hop": _window(
-        lambda d: TimeStep(d[1], _offset(d, 2) + d[0], d[1] - d[0]),
-        lambda d: TimeStep(d[1], _offset(d, 2) + d[0], d[1]),
-    ),
     "date_trunc": _then(1, _truncate),
     "add": _then(0, lambda _, d: TimeStep(1, 0, d[0])),
     "subtract": _then(0, lambda _, d: TimeStep(1, 0, -d[0])),
 }
-"""Rules for functions of a time and of constants that never decrease while the time increases."""
+"""Rules for functions other than windows of a time and of constants that never decrease while the time increases."""

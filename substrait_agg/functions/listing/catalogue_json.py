@@ -26,7 +26,6 @@ from substrait_agg.functions.signatures.declarations import (
     signatures,
     window_signatures,
 )
-from substrait_agg.functions.windows import WINDOWS
 
 Entry = dict[str, Any]
 
@@ -69,7 +68,7 @@ def standard_scalars(name: str) -> tuple[Signature, ...]:
     All names of the function count.
     """
     row = SCALARS[name]
-    declared = window_signatures() if name in WINDOWS else scalar_signatures()
+    declared = window_signatures() if row.durations else scalar_signatures()
     return tuple(s for s in declared if s.name.lower() in (row.name, *row.aliases))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
@@ -12,6 +12,14 @@ Nulls = OneOf["mirror", "never", "always", "all", "undeclared"]
 """When the result can be null: if any argument can; never; always; only if every argument can.
 
 ``undeclared``: always, although the standard declares it nullable only if an argument is.
+"""
+
+Fails = OneOf["maybe", "never", "overflow", "pattern"]
+"""Whether a call can fail for some values.
+
+``never``: unless an option says ERROR. ``overflow``: unless the result is a float or a decimal that
+holds every value. ``pattern``: unless the pattern is a constant whose escape characters escape
+something. ``maybe`` is always correct.
 """
 
 
@@ -33,6 +41,8 @@ class Overload:
         options: option name -> supported values, the default first; in upper case.
         unify: whether all arguments are converted to their common type.
         variadic: whether the last parameter may repeat.
+        checks: position of a text -> ``pattern`` or ``replacement``, if a constant there can be
+            invalid; a ``format`` is always checked.
         of_elements: whether the second argument is a function of one parameter: the elements of the
             list in the first one.
         element: which of the two arguments is converted to the element type of the list, or to the
@@ -46,6 +56,7 @@ class Overload:
     variadic: bool = False
     element: int | None = None
     of_elements: bool = False
+    checks: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +68,29 @@ class ScalarFunction:
         overloads: signatures, tried in order.
         nulls: when the result can be null.
         aliases: other names with the same meaning.
+        fails: whether a call can fail.
+        compares: whether it only compares its arguments.
+        true_for: the signs of the difference of two values for which their comparison is true.
+        symbol: how a call is written as in SQL: an operator between the arguments, or a text in
+            which ``_`` stands for the only one; empty if it is written with its name.
+        spark: Spark's function that has the same values for the same arguments; empty if a call
+            needs more than that (`spark.functions`).
+        durations: for a window over time, the names of the arguments after the time.
+        groups_only: whether it is not a value of a row: only a whole grouping expression of an
+            aggregate can call it.
     """
 
     name: str
     overloads: tuple[Overload, ...]
     nulls: Nulls = "mirror"
     aliases: tuple[str, ...] = ()
+    fails: Fails = "maybe"
+    compares: bool = False
+    true_for: tuple[int, ...] = ()
+    symbol: str = ""
+    spark: str = ""
+    durations: tuple[str, ...] = ()
+    groups_only: bool = False
 
     def takes(self, count: int) -> bool:
         """Return whether some overload accepts `count` arguments."""
@@ -70,6 +98,38 @@ class ScalarFunction:
             count == len(o.params) or (o.variadic and count >= len(o.params))
             for o in self.overloads
         )
+
+    def has_option(self, name: str) -> bool:
+        """Return whether some overload has an option."""
+        return any(name in o.options for o in self.overloads)
+
+    def needs_constant(self, position: int, count: int) -> bool:
+        """Return whether an argument of a call with `count` arguments is a format or digits."""
+        return any(
+            o.params[position] in ("format", "digits")
+            for o in self.overloads
+            if len(o.params) == count
+        )
+
+    @property
+    def tests_any_type(self) -> bool:
+        """Return whether it is a test of values of any type, such as a comparison."""
+        return all(o.result == "bool" and o.params[0] in OF_MANY_KINDS for o in self.overloads)
+
+    @property
+    def has_escape(self) -> bool:
+        """Return whether its third argument can be the escape character of a pattern."""
+        return any(o.params[2:] == ("escape",) for o in self.overloads)
+
+    def write(self, operands: Sequence[str]) -> str:
+        """Return a call with its `symbol`; empty if it has none for this number of operands."""
+        if "_" in self.symbol:
+            return self.symbol.replace("_", operands[0]) if len(operands) == 1 else ""
+        if not self.symbol or len(operands) < 2:
+            return ""
+        if self.has_escape and len(operands) == 3:
+            return f"{operands[0]} {self.symbol} {operands[1]} ESCAPE {operands[2]}"
+        return f" {self.symbol} ".join(operands)
 
 
 FAMILIES: dict[str, frozenset[str]] = {

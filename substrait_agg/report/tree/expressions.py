@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from substrait_agg.bind.show import INFIX, POSTFIX, case_text, cast_text, in_text, nested_text
+from substrait_agg.bind.show import case_text, cast_text, in_text, nested_text
 from substrait_agg.escape import clip
+from substrait_agg.functions.scalars.catalogue import SCALARS
 from substrait_agg.plan.messages.node import MessageNode
 from substrait_agg.plan.messages.schema import enum_names
 from substrait_agg.report.tree.columns import Columns, Names, body_of
@@ -89,7 +90,7 @@ class _Saying:
         if at.shape.name != "Expression.ScalarFunction":
             return "singular_or_list" in at.values
         name = self.speech.function(at.values.get("function_reference", 0))
-        return name in INFIX or name in POSTFIX or name == "not"
+        return name in SCALARS and bool(SCALARS[name].symbol)
 
     def all(self, nodes: list[MessageNode]) -> str:
         """Return texts separated by commas; an ellipsis replaces those that do not fit."""
@@ -111,12 +112,11 @@ class _Saying:
         """Return a ``ScalarFunction`` as text, with operators as in SQL."""
         name = self.speech.function(node.values.get("function_reference", 0))
         operands: list[MessageNode] = node.values.get("arguments") or node.values.get("args", [])
-        if name in INFIX and 1 < len(operands) <= MAX_PIECES:
-            return f" {INFIX[name]} ".join(self.inside(operand) for operand in operands)
-        if name in POSTFIX and len(operands) == 1:
-            return f"{self.inside(operands[0])} {POSTFIX[name]}"
-        if name == "not" and len(operands) == 1:
-            return f"NOT {self.inside(operands[0])}"
+        row = SCALARS.get(name)
+        if row is not None and row.symbol and len(operands) <= MAX_PIECES:
+            written = row.write([self.inside(operand) for operand in operands])
+            if written:
+                return written
         return f"{name}({self.all(operands)})"
 
     def aggregate(self, node: MessageNode) -> str:

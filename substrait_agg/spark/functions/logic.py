@@ -16,7 +16,6 @@ from substrait_agg.spark.functions.parts import (
     any_null,
     constant_double,
     double,
-    plain,
 )
 
 
@@ -79,7 +78,6 @@ LOGIC: dict[str, Builder] = {
     "is_finite": _is_finite,
     "is_infinite": lambda args: F.abs(double(args[0])) == constant_double("Infinity"),
     "nullif": lambda args: F.when(F.coalesce(args[0] != args[1], F.lit(True)), args[0]),
-    "coalesce": plain(F.coalesce),
     "least": _extreme("least", skip_nulls=False),
     "greatest": _extreme("greatest", skip_nulls=False),
     "least_skip_null": _extreme("least", skip_nulls=True),

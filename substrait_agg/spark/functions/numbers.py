@@ -25,7 +25,6 @@ from substrait_agg.spark.functions.parts import (
     constant_double,
     double,
     failure,
-    plain,
 )
 from substrait_agg.spark.functions.rounding import round_digits
 from substrait_agg.spark.types import decimals
@@ -364,7 +363,6 @@ NUMBERS: dict[str, Builder] = {
     "modulus": _modulus,
     "negate": partial(_to_signed, operate=lambda x: -x, exact=decimals.negative),
     "abs": partial(_to_signed, operate=F.abs, exact=decimals.absolute),
-    "sign": plain(F.signum),
     **REAL,
     "factorial": _factorial,
     "shift_left": partial(_shift, name="shiftleft"),

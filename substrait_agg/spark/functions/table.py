@@ -8,11 +8,12 @@ from functools import partial
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from substrait_agg.functions.scalars.catalogue import SCALARS
 from substrait_agg.plan.types import UNSIGNED
 from substrait_agg.spark.functions.integers import BITS, UNSIGNED_CALLS
 from substrait_agg.spark.functions.logic import LOGIC
 from substrait_agg.spark.functions.numbers import NUMBERS
-from substrait_agg.spark.functions.parts import Arguments, Builder
+from substrait_agg.spark.functions.parts import Arguments, Builder, plain
 from substrait_agg.spark.functions.regex import REGEX
 from substrait_agg.spark.functions.text import LISTS, TEXT
 from substrait_agg.spark.functions.time import MOVES, TIME, TIME_ROUNDING
@@ -55,6 +56,11 @@ BUILDERS: dict[str, Builder] = {
     **WINDOWS,
     **BITS,
     **{name: partial(_by_first_type, name=name) for name in UNSIGNED_CALLS},
+    **{
+        name: plain(partial(F.call_function, row.spark))
+        for name, row in SCALARS.items()
+        if row.spark
+    },
 }
 """Function -> its builder.
 

@@ -60,14 +60,11 @@ def _map_value(args: Arguments) -> Column:
 
 
 LISTS: dict[str, Builder] = {
-    "cardinality": plain(F.cardinality),
     "sort": _sort,
     "string_split": _string_split,
     "index_in": _index_in,
     "list_element": _list_element,
     "list_contains": _list_contains,
-    "list_min": plain(F.array_min),
-    "list_max": plain(F.array_max),
     "map_value": _map_value,
 }
 
@@ -293,7 +290,6 @@ TEXT: dict[str, Builder] = {
     "upper": lambda args: _upper(args, args[0]),
     "lower": lambda args: _lower(args, args[0]),
     "initcap": _initcap,
-    "reverse": plain(F.reverse),
     "substring": _substring,
     "left": lambda args: _part(args, left=True),
     "right": lambda args: _part(args, left=False),
@@ -310,11 +306,7 @@ TEXT: dict[str, Builder] = {
     "rpad": partial(_pad, name="rpad"),
     "replace": _replace,
     "repeat": lambda args: F.repeat(args[0], _count(args[1])),
-    "char_length": plain(F.char_length),
-    "octet_length": plain(F.octet_length),
-    "bit_length": plain(F.bit_length),
     "concat": _concat,
-    "concat_ws": lambda args: F.call_function("concat_ws", *args.columns),
     "swapcase": _swapcase,
     "capitalize": _capitalize,
     "count_substring": _count_substring,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from substrait_agg.functions.scalars.catalogue import true_for
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
 from substrait_agg.spark.catalyst.translation.arithmetic import (
     arithmetic,
@@ -92,15 +93,12 @@ def _float_comparison(scope: Scope, tree: SparkTree, name: str, left: Typed, rig
     if name == "equal":
         plain = scope.call("comparison", "equal", (left, right), type_)
         return logic("or", plain, logic("and", is_nan(left), is_nan(right)))
-    makers = {
-        "gt": lambda: greater(left, right),
-        "lt": lambda: greater(right, left),
-        "gte": lambda: logic("not", greater(right, left)),
-        "lte": lambda: logic("not", greater(left, right)),
-    }
-    if name not in makers:
+    signs = true_for(name)
+    if len(signs) != (2 if 0 in signs else 1):
         raise not_supported(tree, "of floats")
-    return makers[name]()
+    if 0 in signs:  # the opposite comparison is not true
+        return logic("not", greater(right, left) if 1 in signs else greater(left, right))
+    return greater(left, right) if 1 in signs else greater(right, left)
 
 
 def _null_safe(scope: Scope, same: Typed, left: Typed, right: Typed) -> Typed:

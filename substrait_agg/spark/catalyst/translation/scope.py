@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
+from substrait_agg.functions.scalars.catalogue import SCALARS
 from substrait_agg.functions.spark_sql import SPARK_SQL, SPARK_URN, SPARK_VERSION
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
@@ -23,8 +24,6 @@ from substrait_agg.spark.catalyst.translation.types import (
     type_of,
 )
 
-_VARIADIC = ("and", "coalesce", "concat", "or")
-"""Functions whose signatures name a repeated argument once."""
 _NUMBERED = ("first_value", "lag", "last_value", "lead", "nth_value")
 """Functions of values of any type, of which the second argument is a number."""
 
@@ -84,8 +83,9 @@ class PlanContext:
             shorts = ["any"] * len(shorts)
         if name in _NUMBERED:
             shorts = [s if place == 1 else "any" for place, s in enumerate(shorts)]
-        if name in _VARIADIC:
-            shorts = shorts[:1]
+        row = SCALARS.get(name)
+        if row is not None and row.overloads[0].variadic:
+            shorts = shorts[: len(row.overloads[0].params)]
         signature = f"{name}:{before}{'_'.join(shorts)}"
         full = f"extension:{urn}" if ":" in urn else f"extension:io.substrait:functions_{urn}"
         return self.anchors.setdefault((full, signature), len(self.anchors) + 1)

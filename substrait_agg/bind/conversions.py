@@ -1,4 +1,4 @@
-"""Insert conversions into bound expressions, and define which casts exist."""
+"""Insert conversions into bound expressions, and define which casts exist and which of them can fail."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from functools import reduce
 
 from substrait_agg.bind.bound import Call, Constant, Conversion, Expr
 from substrait_agg.bind.context import UNKNOWN, is_unknown
+from substrait_agg.functions.scalars.catalogue import SCALARS
 from substrait_agg.functions.signatures.derive import (
     FLOATS,
     MAX_PRECISION,
     TEXTS,
+    as_decimal,
     common_type,
     widen,
 )
@@ -46,6 +48,37 @@ def can_cast(source: Type, target: Type) -> bool:
     if source.same_kind(target) or "unknown" in (source.kind, target.kind):
         return True
     return any(source.kind in left and target.kind in right for left, right in CASTS)
+
+
+def always_converts(source: Type, target: Type) -> bool:
+    """Return whether every value of a type converts to another type. False is always correct."""
+    if source.same_kind(target) or target.kind == "string":
+        return True
+    if source.kind in _TEXTS:
+        return False
+    if target.kind in FLOATS:
+        return source.kind in _NUMBERS
+    if target.kind in _INTEGERS:
+        return source.kind in _INTEGERS and _contains(target.kind, source.kind)
+    if target.kind == "decimal" and (source.kind in _INTEGERS or source.kind == "decimal"):
+        digits = as_decimal(source)
+        whole = whole_digits(target) >= whole_digits(digits)
+        return whole and target.params[1] >= digits.params[1]
+    return False
+
+
+def _contains(wide: str, narrow: str) -> bool:
+    """Return whether an integer type contains all values of another one."""
+    unsigned = wide.startswith("u"), narrow.startswith("u")
+    bits = INTEGER_BITS[wide], INTEGER_BITS[narrow]
+    if unsigned[0] == unsigned[1]:
+        return bits[0] >= bits[1]
+    return unsigned[1] and bits[0] > bits[1]
+
+
+def whole_digits(type_: Type) -> int:
+    """Return the number of digits before the point of a decimal type."""
+    return type_.params[0] - type_.params[1]
 
 
 def convert(expression: Expr, target: Type) -> Expr:
@@ -122,8 +155,8 @@ def as_declared(call: Expr, declared: Type) -> Expr:
     return Conversion(type_, call)
 
 
-_WHOLE = frozenset({"ceil", "floor", "round"})
-"""Functions whose values have no more digits after the point than their second argument says, or none."""
+_WHOLE = ("decimal_whole", "decimal_round")
+"""Rules of results that have no more digits after the point than the second argument says, or none."""
 
 
 def loses_digits(source: Type, target: Type) -> bool:
@@ -143,7 +176,8 @@ def call_loses_digits(call: Call, declared: Type) -> bool:
     """Return whether the result of a call has digits that the declared type drops."""
     if not loses_digits(call.type, declared):
         return False
-    if call.function not in _WHOLE or call.type.kind != "decimal":
+    rules = {o.result for o in SCALARS[call.function].overloads}
+    if call.type.kind != "decimal" or rules.isdisjoint(_WHOLE):
         return True
     digits = call.arguments[1] if len(call.arguments) > 1 else Constant(call.type, 0)
     scale = declared.params[1] if declared.kind == "decimal" else 0
