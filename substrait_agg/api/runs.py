@@ -258,7 +258,7 @@ def bound_to_run(plan: Plan, sources: Mapping[str, Any], options: RunOptions) ->
     errors = {problem.code for problem in checked.problems if problem.level == "error"}
     if checked.decoded is None:
         return plan.bind(options.mode)
-    if errors and errors <= {"JOIN_WITHOUT_KEY", "JOIN_MARK_NULLABLE"}:
+    if errors == {"JOIN_MARK_NULLABLE"}:
         return plan.bind(options.mode, _static_sources(checked.decoded, sources))
     if errors != {"SCHEMA_TYPES_MISSING"} or options.mode != "lenient":
         return plan.bind(options.mode)

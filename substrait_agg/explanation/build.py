@@ -276,16 +276,21 @@ def steps_of(
     return tuple(step for step in steps if step.what)
 
 
+def _compared_rows(node: Node, port: int) -> str:
+    """Return which rows of an input are compared if there are no keys."""
+    found = node.range
+    if found is None:
+        return "all rows"
+    return "the rows in range" if port == found.point_port else "the intervals around them"
+
+
 def _probes(node: Node, ports: Sequence[Names]) -> Iterator[RunStep]:
     """Yield the lookups in the stored rows of ports, in order."""
     for probe in node.probes:
         names = [say(key, ports[probe.changed]) for key in node.inputs[probe.changed].keys]
         what = f"look up {', '.join(names)} of" if names else "compare"
-        place = (
-            f"in the rows of input {probe.stored}"
-            if names
-            else f"with all rows of input {probe.stored}"
-        )
+        rows = "rows" if names else _compared_rows(node, probe.stored)
+        place = f"{'in the' if names else 'with'} {rows} of input {probe.stored}"
         text = f"{what} the changed rows of input {probe.changed} {place}, {probe.purpose}"
         yield RunStep("probe", "operator", text)
     if node.pair_condition is not None:

@@ -22,15 +22,14 @@ JOINS: tuple[ProblemKind, ...] = kinds(
          "when the plan was written, the result has far too many rows."),
     ),
     (
-        "JOIN_WITHOUT_KEY", "error", "error",
-        "the join pairs every row of one input with every row of the other; no equality connects them",
-        ("add an equality of both inputs to the join or to a filter above it, compute one in a project below, or reduce "
-         "one input to a single row with an aggregate without keys, or read one input once (static=true in its source; "
-         "--static TABLE in validate and explain)"),
-        ("A limit of this program: matches are looked up by equal values, and a change of one row of a cross product "
-         "changes as many rows as the other input has. Equalities are found in the conditions of joins and in filters "
-         "above them, also where every alternative of an OR has them. An input that never has more than one row needs "
-         "none, and neither do rows written in the plan and static tables, with at most 10,000 rows."),
+        "JOIN_WITHOUT_KEY", "warning", "warning",
+        "the join compares every row of one input with every row of the other; neither an equality nor a range connects them",
+        ("compare columns of both inputs with =, <, <=, >, >= or BETWEEN, in the join or in a filter above it; a run fails "
+         "once the smaller input has more than 10,000 different rows"),
+        ("Rows of both inputs find each other by equal values, or by values in a range. Without either, a change of one "
+         "row is compared with all rows of the other input, which is only fast if one input is small. Equalities and "
+         "ranges are found in the conditions of joins and in filters above them, equalities also where every alternative "
+         "of an OR has them. An input that never has more than one row needs none."),
     ),
     (
         "JOIN_KEYS_COUNT", "error", "error",

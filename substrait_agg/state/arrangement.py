@@ -9,7 +9,7 @@ VLDB 2020).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,6 +109,33 @@ class Matches:
         return Matches(self.probes[order], self.rows.take(pa.array(order)))
 
 
+@dataclass(frozen=True, slots=True)
+class PageSlice:
+    """Adjacent rows of a page of a run."""
+
+    run: RunReader
+    page: int
+    start: int
+    stop: int
+
+    @property
+    def rows(self) -> pa.RecordBatch:
+        """Return the rows, without copying."""
+        return self.run.pages[self.page].slice(self.start, self.stop - self.start)
+
+    def part(self, start: int, stop: int) -> pa.RecordBatch:
+        """Return those rows that are from `start` to `stop` (exclusive) in the page."""
+        start, stop = max(start, self.start), min(stop, self.stop)
+        return self.run.pages[self.page].slice(start, max(stop - start, 0))
+
+    def derive(self, key: Hashable, compute: Callable[[pa.RecordBatch], Hashes]) -> Hashes:
+        """Return what is computed of the whole page, and keep it as long as the run is open."""
+        known = self.run.derived
+        if (key, self.page) not in known:
+            known[key, self.page] = compute(self.run.pages[self.page])
+        return np.asarray(known[key, self.page])
+
+
 class Arrangement:
     """Read view of an arrangement of a snapshot."""
 
@@ -133,6 +160,21 @@ class Arrangement:
         for run in self._runs:
             for some in _batches(_candidate_pairs(run, hashes)):
                 yield from _with_equal_keys(some, keys)
+
+    @property
+    def row_bound(self) -> int:
+        """Return the number of rows of all runs: at least that of different rows."""
+        return sum(run.file.rows for run in self._runs)
+
+    def between(self, low: int, high: int) -> Iterator[PageSlice]:
+        """Yield the rows of each page of all runs with hashes from `low` to `high` (inclusive)."""
+        for run in self._runs:
+            least, most = max(low, run.file.low), min(high, run.file.high)
+            for page in run.pages_between(least, most):
+                start = int(run.hashes[page].searchsorted(np.uint64(least), "left"))
+                stop = int(run.hashes[page].searchsorted(np.uint64(most), "right"))
+                if start < stop:
+                    yield PageSlice(run, page, start, stop)
 
     def count_of(self, hashes: Hashes) -> int:
         """Return how many pairs `probe` tests for ascending hashes."""
@@ -207,7 +249,7 @@ def _count(run: RunReader, hashes: Hashes) -> int:
 def _candidate_pairs(run: RunReader, hashes: Hashes) -> Iterator[Matches]:
     """Yield the pairs of probes with ascending hashes and rows of a run with the same hash."""
     for part in _candidates(run, hashes):
-        for pairs in _pairs(run.pages[part.page], part.low, part.lengths):
+        for pairs in iter_pairs(run.pages[part.page], part.low, part.lengths):
             yield Matches(pairs.probes + part.first, pairs.rows)
 
 
@@ -233,18 +275,18 @@ def match_page(
         lengths: number of rows with the hash of each probe.
         keys: key columns of the probes.
     """
-    for candidates in _pairs(page, low, lengths):
+    for candidates in iter_pairs(page, low, lengths):
         yield from _with_equal_keys([candidates], keys)
 
 
-def _pairs(page: pa.RecordBatch, low: Indices, lengths: Indices) -> Iterator[Matches]:
+def iter_pairs(page: pa.RecordBatch, low: Indices, lengths: Indices) -> Iterator[Matches]:
     """Yield the pairs of probes and rows of a page with the same hash, as `match_page`."""
-    for probes, at in _places(low, lengths):
+    for probes, at in iter_places(low, lengths):
         for part in slices_to_take(page.columns, at):
             yield Matches(probes[part], page.take(pa.array(at[part])))
 
 
-def _places(low: Indices, lengths: Indices) -> Iterator[tuple[Indices, Indices]]:
+def iter_places(low: Indices, lengths: Indices) -> Iterator[tuple[Indices, Indices]]:
     """Yield the probe and the row of each pair, at most about `MATCHES_AT_ONCE` pairs at once."""
     hit = lengths.nonzero()[0]
     low, lengths = low[hit], lengths[hit]

@@ -215,7 +215,7 @@ class RandomRelations:
             function = self.random.choice(("and", "and", "or"))
             return call(function, *self._some(lambda: self.condition(source, depth - 1), 2, 3))
         function = self.random.choice(
-            ("equal",) * 4 + ("gt", "not_equal", "is_null", "is_not_distinct_from")
+            ("equal",) * 4 + ("gt", "lte", "not_equal", "is_null", "is_not_distinct_from")
         )
         if function == "is_null":
             return call(function, self.value(source))

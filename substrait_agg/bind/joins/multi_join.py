@@ -26,6 +26,8 @@ from substrait_agg.bind.joins.conjunctions import (
 )
 from substrait_agg.bind.joins.failing import can_fail
 from substrait_agg.bind.joins.keys import as_condition, is_comparable, make_join, shift_columns
+from substrait_agg.bind.joins.ranges import is_range
+from substrait_agg.bind.joins.single_rows import has_one_row
 from substrait_agg.bind.rewrite import columns_in, larger_than, renumber, rewrite
 
 MAX_INPUTS = 64
@@ -195,9 +197,7 @@ class MultiJoin:
         chains = [*self._chains(inputs, links)]
         chains, rest = self._link_chains(chains, rest)
         chains, late = self._link_chains(chains, tuple(self.late))
-        chain = chains[0]
-        for other in chains[1:]:
-            chain = chain.with_chain(other, (), self._path_between(chain, other))
+        chain, rest, late = self._join_by_ranges(chains, rest, late)
         relation = chain.relation
         for condition in (conjunction(rest), *late):
             if condition is not None:
@@ -299,6 +299,36 @@ class MultiJoin:
                 break
         return chains, tuple(rest)
 
+    def _join_by_ranges(
+        self, chains: list[_Chain], rest: Exprs, late: Exprs
+    ) -> tuple[_Chain, Exprs, Exprs]:
+        """Join chains that no equality connects, those first that a range connects.
+
+        Returns:
+            The chain, and the conditions that its joins do not test.
+        """
+        chain, waiting = chains[0], chains[1:]
+        while waiting:
+            ranges = [self._ranges(chain, other, (*rest, *late)) for other in waiting]
+            at = next((i for i, found in enumerate(ranges) if found), 0)
+            other, found = waiting.pop(at), ranges[at]
+            chain = chain.with_chain(other, (), self._path_between(chain, other), found)
+            rest = tuple(part for part in rest if part not in found)
+            late = tuple(part for part in late if part not in found)
+        return chain, rest, late
+
+    def _ranges(self, one: _Chain, other: _Chain, conditions: Exprs) -> Exprs:
+        """Return the conditions by which rows of two chains can find each other."""
+        if has_one_row(one.relation) or has_one_row(other.relation):
+            return ()
+        places, width = one.places_with(other), len(one.relation.types)
+        return tuple(
+            part
+            for part in conditions
+            if self.inputs_of(part) <= one.inputs | other.inputs
+            and is_range(renumber(part, places), width)
+        )
+
     def _path_between(self, one: _Chain, other: _Chain) -> str:
         """Return the path of the innermost join of the plan that separates two chains."""
         between = (span for span in self.spans if span.separates(one.inputs, other.inputs))
@@ -336,18 +366,25 @@ class _Chain:
         """Return the links between this chain and other inputs."""
         return [link for link in links if link.across(self.inputs, inputs) is not None]
 
-    def with_chain(self, other: _Chain, links: Sequence[_Link], path: str) -> _Chain:
-        """Return the join of both chains on the links."""
+    def places_with(self, other: _Chain) -> dict[int, int]:
+        """Return the places of columns in the join of both chains."""
         width = len(self.relation.types)
+        return {**self.places, **{column: place + width for column, place in other.places.items()}}
+
+    def with_chain(
+        self, other: _Chain, links: Sequence[_Link], path: str, conditions: Exprs = ()
+    ) -> _Chain:
+        """Return the join of both chains on the links and further conditions."""
+        places = self.places_with(other)
         pairs = [(link.across(self.inputs, other.inputs), link.null_safe) for link in links]
         keys = tuple(
             JoinKey(renumber(sides[0], self.places), renumber(sides[1], other.places), null_safe)
             for sides, null_safe in pairs
             if sides is not None
         )
-        relation = make_join("inner", self.relation, other.relation, keys, None, path)
-        moved = {column: place + width for column, place in other.places.items()}
-        return _Chain(relation, self.inputs | other.inputs, {**self.places, **moved})
+        residual = conjunction(renumber(part, places) for part in conditions)
+        relation = make_join("inner", self.relation, other.relation, keys, residual, path)
+        return _Chain(relation, self.inputs | other.inputs, places)
 
 
 def _find_chains(chains: list[_Chain], link: _Link) -> tuple[_Chain, _Chain] | None:

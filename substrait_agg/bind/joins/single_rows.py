@@ -16,6 +16,7 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.bind.context import is_unknown
 from substrait_agg.bind.joins.conjunctions import conjuncts
+from substrait_agg.bind.joins.ranges import find_range
 from substrait_agg.bind.rewrite import inputs_of, table_reads
 
 
@@ -55,7 +56,7 @@ def is_static(relation: BoundRelation, static: Collection[str]) -> bool:
 
 
 def joins_without_key(root: BoundRelation, static: Collection[str] = ()) -> Iterator[BoundRelation]:
-    """Yield the joins that have no key and more than one row on both sides, none of them static.
+    """Yield the joins that have no key, no range, and more than one row on both sides, none static.
 
     A join is left out if a condition that decides about its keys has a reported problem.
     """
@@ -68,10 +69,17 @@ def joins_without_key(root: BoundRelation, static: Collection[str] = ()) -> Iter
         doubtful = _is_doubtful(relation, doubtful)
         keyless = isinstance(relation, BoundJoin) and not (relation.keys or doubtful)
         # A single join fails for a second row, so without a condition its right input has one row.
-        keyless = keyless and not _is_plain_single(relation)
+        keyless = keyless and not (_is_plain_single(relation) or _has_range(relation))
         if keyless and not any(has_one_row(i) or is_static(i, static) for i in inputs_of(relation)):
             yield relation
         waiting.extend((source, doubtful) for source in reversed(inputs_of(relation)))
+
+
+def _has_range(relation: BoundRelation) -> bool:
+    return (
+        isinstance(relation, BoundJoin)
+        and find_range(relation.residual, len(relation.left.types)) is not None
+    )
 
 
 def _is_plain_single(relation: BoundRelation) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from substrait_agg.bind.bound import Expr, JoinKind
+from substrait_agg.bind.joins.ranges import JoinRange, find_range
 from substrait_agg.flow.graph.nodes import NodeDescription, Port, Probe, RowNode
 from substrait_agg.plan.types import Type
 
@@ -43,8 +44,8 @@ class Join(RowNode):
             and the arguments of its port.
         chosen: per output column its ordinal among the columns of the left side, of the right side,
             and the mark.
-        nested_loop: whether there is no key, and no side has at most one row. The static side then
-            has few rows (`operator.join.spec.NESTED_LOOP_ROWS`).
+        nested_loop: whether there is no key, and no side has at most one row. Without a range, one
+            side then has few rows (`operator.join.spec.NESTED_LOOP_ROWS`).
     """
 
     kind: JoinKind
@@ -67,6 +68,20 @@ class Join(RowNode):
     def columns(self) -> tuple[str, ...]:
         """See `Node`: the keys are columns like all others."""
         return tuple(f"v{i}" for i in range(len(self.types)))
+
+    @property
+    def range(self) -> JoinRange | None:
+        """Return the range by which rows find each other; None if there are keys, or single rows."""
+        width = len(self.columns_of_sides[0])
+        return find_range(self.residual, width) if self.nested_loop else None
+
+    @property
+    def few_ports(self) -> tuple[int, ...]:
+        """Return the sides of which one has few rows: the static one, else either."""
+        if not self.nested_loop or self.range is not None:
+            return ()
+        static = tuple(port for port, fixed in enumerate(self.static_ports) if fixed)
+        return static or (0, 1)
 
     @property
     def emits_together(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Expr, SortKey
+from substrait_agg.bind.joins.ranges import JoinRange
 from substrait_agg.bind.rewrite import call_durations
 from substrait_agg.flow.graph.graph import (
     WEIGHT_ALONE,
@@ -217,6 +218,11 @@ class Node:
 
         None means that its expressions read the columns of its first input.
         """
+        return None
+
+    @property
+    def range(self) -> JoinRange | None:
+        """Return the range by which rows of two ports without keys find each other."""
         return None
 
     @property

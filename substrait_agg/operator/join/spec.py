@@ -8,6 +8,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from substrait_agg.bind.bound import Expr, JoinKind
+from substrait_agg.bind.joins.ranges import JoinRange
 from substrait_agg.flow.graph.graph import Side
 from substrait_agg.flow.graph.join import Join
 from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind
@@ -18,7 +19,7 @@ from substrait_agg.plan.types import BOOL
 from substrait_agg.state.arrangement import ArrangementLayout
 
 NESTED_LOOP_ROWS = 10_000
-"""Maximal number of rows of the smaller static side of a join without a key."""
+"""Maximal number of rows of the smaller side of a join without a key and without a range."""
 PAGE_ROWS = 1 << 19
 """Rows per page of a run. A batch looks for its keys in each page, and most batches have keys for every page of a large run."""
 
@@ -55,7 +56,8 @@ class JoinSpec:
         whole: per side whether rows are stored, too, that match nothing because of a null in their
             key. They are never read by key, but a static table can be compared with them.
         few: sides of which at least one has no more than `NESTED_LOOP_ROWS` rows, because every row
-            of the other side meets all of them; none if there are keys.
+            of the other side meets all of them; none if there are keys or a range.
+        range: what rows are ordered and found by if there are no keys; None for hashes.
         page_rows: rows per page of a run.
         slice_rows: rows of input in memory.
         slice_bytes: bytes that these rows may take.
@@ -73,6 +75,7 @@ class JoinSpec:
     stored: tuple[bool, ...] = (True, True)
     whole: tuple[bool, ...] = (False, False)
     few: tuple[int, ...] = ()
+    range: JoinRange | None = None
     page_rows: int = PAGE_ROWS
     slice_rows: int = SLICE_ROWS
     slice_bytes: int = SLICE_BYTES
@@ -126,5 +129,6 @@ def join_spec(node: Join) -> JoinSpec:
         node.weight,
         node.stored_ports,
         node.static_ports,
-        tuple(i for i, static in enumerate(node.static_ports) if static and node.nested_loop),
+        node.few_ports,
+        node.range,
     )

@@ -11,16 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from substrait_agg.bind.bound import Expr
 from substrait_agg.errors import RunFailed
-from substrait_agg.evaluation.expressions import evaluate
 from substrait_agg.flow.graph.join import KEPT_SIDES, PAIRED, follows_matches
 from substrait_agg.operator.aggregate.operator import with_key_types
 from substrait_agg.operator.common.emission import Emission
@@ -31,84 +28,18 @@ from substrait_agg.operator.common.protocol import (
     StatefulOperator,
     StateReader,
 )
-from substrait_agg.operator.join.spec import NESTED_LOOP_ROWS, JoinSide, JoinSpec
+from substrait_agg.operator.join.lookup import KeyLookup, Wanted, lookup_of
+from substrait_agg.operator.join.pairs import Pairs, ResidualFilter, one_batch
+from substrait_agg.operator.join.spec import NESTED_LOOP_ROWS, JoinSpec
 from substrait_agg.state.arrangement import (
     Arrangement,
     Matches,
     arrange,
     consolidate_rows,
-    hash_ranges,
-    match_page,
 )
 from substrait_agg.state.keys.row_sizes import slices_to_take
-from substrait_agg.state.keys.rows import Hashes, Mask, as_mask, group_rows, take, whole
+from substrait_agg.state.keys.rows import Mask, take, whole
 from substrait_agg.state.weights import add_weights, multiply_weights, sum_runs_of_rows
-
-_FIRST_KEY = 2  # columns of a run before its keys
-
-
-def _columns_of(side: JoinSide, rows: pa.RecordBatch) -> list[pa.Array]:
-    """Return the columns of a side, given its rows as in a run."""
-    return [rows.column(_FIRST_KEY + place) for place in side.columns]
-
-
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    """Return a table as one record batch."""
-    columns = [whole(table, name) for name in table.column_names]
-    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
-
-
-class Pairs:
-    """Builds output rows from rows of both sides, or of one side."""
-
-    def __init__(self, spec: JoinSpec) -> None:
-        self._spec = spec
-
-    def table(self, left: pa.RecordBatch, right: pa.RecordBatch, weights: Weights) -> pa.Table:
-        """Return the output of pairs of rows."""
-        sides = zip(self._spec.sides, (left, right), strict=True)
-        return self._table([c for side, rows in sides for c in _columns_of(side, rows)], weights)
-
-    def alone(
-        self, port: int, rows: pa.RecordBatch, weights: Weights, *, matched: bool
-    ) -> pa.Table:
-        """Return the output of rows of one side; the columns of the other side are null.
-
-        Args:
-            port: the side.
-            rows: its rows, as in a run.
-            weights: their weights in the output.
-            matched: the value of the mark of a mark join.
-        """
-        columns: list[pa.Array] = []
-        for i, side in enumerate(self._spec.sides):
-            if i == port:
-                columns += _columns_of(side, rows)
-            else:
-                stored = [*side.layout.key_types, *side.layout.value_types]
-                columns += [pa.nulls(rows.num_rows, stored[place]) for place in side.columns]
-        mark = pa.array(np.full(rows.num_rows, matched))
-        return self._table([*columns, mark], weights)
-
-    def _table(self, columns: Sequence[pa.Array], weights: Weights) -> pa.Table:
-        output = [columns[ordinal] for ordinal in self._spec.chosen]
-        return pa.Table.from_arrays([*output, pa.array(weights)], schema=self._spec.changes)
-
-
-class ResidualFilter:
-    """The residual condition of a join."""
-
-    def __init__(self, spec: JoinSpec, condition: Expr) -> None:
-        self._spec = spec
-        self._condition = condition
-
-    def holds(self, left: pa.RecordBatch, right: pa.RecordBatch) -> Mask:
-        """Return a mask of the pairs for which the condition is true."""
-        sides = zip(self._spec.sides, (left, right), strict=True)
-        columns = [column for side, rows in sides for column in _columns_of(side, rows)]
-        result = evaluate(self._condition, columns, left.num_rows)
-        return as_mask(pc.fill_null(result, False))
-
 
 Weights = npt.NDArray[np.int64]
 
@@ -148,13 +79,14 @@ class JoinOperator(StatefulOperator):
         self, ports: Sequence[pa.Table], state: StateReader, emission: Emission
     ) -> OperatorResult:
         """Apply a slice; see the module."""
-        deltas = [_delta(self.spec, port, rows) for port, rows in enumerate(ports)]
-        _check_few(self.spec, deltas)
+        lookup = lookup_of(self.spec)
+        deltas = [_delta(self.spec, lookup, port, rows) for port, rows in enumerate(ports)]
         names = [arrangement_tree(port) for port in range(2)]
         stored = list(zip(names, deltas, self.spec.stored, strict=True))
         old = [state.open_arranged(name) if kept else None for name, _, kept in stored]
+        _check_few(self.spec, deltas, old)
         counters = {"touched": sum(d.rows.num_rows for d in deltas), "probes": 0, "matches": 0}
-        step = _Step(self.spec, deltas, old, counters)
+        step = _Step(self.spec, lookup, deltas, old, counters)
         trees = {
             name: pa.Table.from_batches([delta.stored]) for name, delta, kept in stored if kept
         }
@@ -181,30 +113,37 @@ class _Delta:
     unmatched: pa.RecordBatch
     stored: pa.RecordBatch
 
-    @property
-    def hashes(self) -> Hashes:
-        """Return the hash of each row, ascending."""
-        return np.asarray(self.rows.column(0).to_numpy())
 
-
-def _check_few(spec: JoinSpec, deltas: Sequence[_Delta]) -> None:
-    """Check that a join without a key has a side with few rows.
+def _check_few(spec: JoinSpec, deltas: Sequence[_Delta], old: Sequence[Arrangement | None]) -> None:
+    """Check that a join without a key and without a range has a side with few rows.
 
     Static sides come whole, in the first version.
     """
-    rows = min((deltas[port].rows.num_rows for port in spec.few), default=0)
+    sides = [(deltas[port].rows, old[port]) for port in spec.few]
+    rows = min((_count_rows(*side, NESTED_LOOP_ROWS) for side in sides), default=0)
     if rows > NESTED_LOOP_ROWS:
         raise RunFailed(
             "NESTED_LOOP_TOO_LARGE",
-            f"{spec.label} has no key, and its static input has {rows} different rows, more than {NESTED_LOOP_ROWS}",
-            help="add an equality of both inputs to the join, or filter the static table in the plan",
+            f"{spec.label} has neither a key nor a range, and its smaller input has {rows} different rows, "
+            f"more than {NESTED_LOOP_ROWS}",
+            help="compare columns of both inputs in the join with =, <, <=, >, >= or BETWEEN, or filter the smaller "
+            "input in the plan",
         )
 
 
-def _delta(spec: JoinSpec, port: int, table: pa.Table) -> _Delta:
+def _count_rows(changed: pa.RecordBatch, old: Arrangement | None, enough: int) -> int:
+    """Return the number of different rows of a side; exactly only if it may exceed `enough`."""
+    stored = 0 if old is None else old.row_bound
+    if old is None or not stored or stored + changed.num_rows <= enough:
+        return stored + changed.num_rows
+    parts = [pa.Table.from_batches([changed]), *old.scan()]
+    return int(consolidate_rows(pa.concat_tables(parts)).num_rows)
+
+
+def _delta(spec: JoinSpec, lookup: KeyLookup, port: int, table: pa.Table) -> _Delta:
     layout = spec.sides[port].layout
     if not table.num_rows:  # then the columns of this side may be missing
-        none = _one_batch(layout.schema.empty_table())
+        none = one_batch(layout.schema.empty_table())
         return _Delta(none, none, none)
     keys = [whole(table, f"k{i}") for i in range(len(spec.keys))]
     values = [
@@ -214,10 +153,9 @@ def _delta(spec: JoinSpec, port: int, table: pa.Table) -> _Delta:
     weights = np.ones(table.num_rows, np.int64)
     if WEIGHT in table.column_names:
         weights = whole(table, WEIGHT).fill_null(1).to_numpy()
-    rows = arrange(layout, whole(table, "hash").to_numpy(), keys, values, weights)
-    nullable = zip(rows.columns[2:], spec.null_safe, strict=False)
-    nulls = [as_mask(key.is_null()) for key, safe in nullable if not safe and key.null_count]
-    alone = reduce(np.logical_or, nulls, np.zeros(rows.num_rows, np.bool_))
+    rows, alone = lookup.order(
+        port, arrange(layout, whole(table, "hash").to_numpy(), keys, values, weights)
+    )
     if not alone.any():
         return _Delta(rows, rows.slice(0, 0), rows)
     matching, unmatched = (rows.filter(pa.array(mask)) for mask in (~alone, alone))
@@ -229,6 +167,7 @@ class _Step:
 
     Args:
         spec: the join.
+        lookup: finds the rows of one side that rows of the other look for.
         deltas: the changes of each side.
         old: the rows of each side before the batch; None for a side that is not stored, whose rows
             are never read again.
@@ -238,10 +177,12 @@ class _Step:
     def __init__(
         self,
         spec: JoinSpec,
+        lookup: KeyLookup,
         deltas: Sequence[_Delta],
         old: Sequence[Arrangement | None],
         counters: dict[str, int],
     ) -> None:
+        self._lookup = lookup
         self._counters = counters
         self._spec = spec
         self._deltas = deltas
@@ -261,22 +202,22 @@ class _Step:
                 yield from self._by_match(port)
 
     def count_pairs(self) -> int:
-        """Return the number of pairs of a changed row and a row of the other side with its key."""
-        left, right = (delta.hashes for delta in self._deltas)
-        pairs = int(hash_ranges(right, left)[1].sum())
-        for side, hashes in ((1, left), (0, right)):
-            old = self._old[side]
-            pairs += 0 if old is None else old.count_of(hashes)
-        return pairs
+        """Return the number of pairs of a changed row and a row of the other side that are tested."""
+        left, right = (delta.rows for delta in self._deltas)
+        lookup = self._lookup
+        return lookup.count(lookup.wanted(0, left), self._old[1], right) + lookup.count(
+            lookup.wanted(1, right), self._old[0], left.slice(0, 0)
+        )
 
     # --- pairs of matching rows ------------------------------------------------------------------
 
     def _iter_pairs(self) -> Iterator[pa.Table]:
         left, right = self._deltas
-        for matches in Matches.join_parts(self._candidates(left.rows, 1, now=True)):
+        found = self._candidates(0, left.rows, now=True)
+        for matches in Matches.join_parts(found):
             for rows, part in _with_probes(left.rows, matches):
                 yield from self._pair(rows, part.rows)
-        for matches in Matches.join_parts(self._candidates(right.rows, 0)):
+        for matches in Matches.join_parts(self._candidates(1, right.rows)):
             for rows, part in _with_probes(right.rows, matches):
                 yield from self._pair(part.rows, rows)
 
@@ -289,32 +230,27 @@ class _Step:
             yield self._pairs.table(left, right, weights)
 
     def _candidates(
-        self, rows: pa.RecordBatch, other: int, *, now: bool = False
+        self, port: int, rows: pa.RecordBatch, *, now: bool = False
     ) -> Iterator[Matches]:
-        """Yield the rows of side `other` with the key of some rows: before the batch, or `now`."""
-        hashes = np.asarray(rows.column(0).to_numpy())
-        keys = self._keys(rows)
-        yield from self._before(other, hashes, keys)
+        """Yield the rows of the other side that some rows look for: before the batch, or `now`."""
+        wanted = self._lookup.wanted(port, rows)
+        yield from self._before(1 - port, wanted)
         if now:
-            yield from self._new(hashes, keys, other)
+            yield from self._new(1 - port, wanted)
 
-    def _before(self, side: int, hashes: Hashes, keys: Sequence[pa.Array]) -> Iterator[Matches]:
-        """Yield the rows of a side before the batch that have the keys."""
+    def _before(self, side: int, wanted: Wanted) -> Iterator[Matches]:
+        """Yield the rows of a side before the batch that are wanted."""
         old = self._old[side]
         if old is None:
             return
-        self._counters["probes"] += len(hashes)
-        for matches in old.probe(hashes, keys):
+        self._counters["probes"] += len(wanted.low)
+        for matches in self._lookup.stored(wanted, old):
             self._counters["matches"] += len(matches.probes)
             yield matches
 
-    def _new(self, hashes: Hashes, keys: Sequence[pa.Array], other: int) -> Iterator[Matches]:
-        """Yield the changed rows of side `other` that have the keys."""
-        delta = self._deltas[other]
-        yield from match_page(delta.rows, *hash_ranges(delta.hashes, hashes), keys)
-
-    def _keys(self, rows: pa.RecordBatch) -> list[pa.Array]:
-        return list(rows.columns[2 : 2 + len(self._spec.keys)])
+    def _new(self, side: int, wanted: Wanted) -> Iterator[Matches]:
+        """Yield the changed rows of a side that are wanted."""
+        return self._lookup.changed(wanted, self._deltas[side].rows)
 
     # --- rows of one side, depending on whether they have a match --------------------------------
 
@@ -342,13 +278,13 @@ class _Step:
 
     def _iter_flips(self, port: int) -> Iterator[pa.Table]:
         """Yield the changes of stored rows that got their first match or lost their last one."""
-        hashes, keys = self._changed_keys(1 - port)
+        wanted = self._wanted_by_changes(1 - port)
         if self._residual is None:
-            hashes, keys, has_match = self._flipped_keys(1 - port, hashes, keys)
-            for matches in self._before(port, hashes, keys):
+            flipped, has_match = self._flipped(1 - port, wanted)
+            for matches in self._before(port, flipped):
                 yield from self._iter_moves(port, matches.rows, has_match[matches.probes])
             return
-        for pairs in Matches.join_parts(self._before(port, hashes, keys)):
+        for pairs in Matches.join_parts(self._before(port, wanted)):
             matches = pairs.by_probe()
             before, added = self._matches_of(port, matches.rows)
             was, now = before > 0, add_weights([before, added]) > 0
@@ -366,28 +302,23 @@ class _Step:
             yield from self._iter_shown(port, part, -weight, matched=not matched)
             yield from self._iter_shown(port, part, weight, matched=matched)
 
-    def _changed_keys(self, port: int) -> tuple[Hashes, list[pa.Array]]:
-        """Return the different keys of the changed rows of a side."""
-        delta = self._deltas[port]
-        keys = self._keys(delta.rows)
-        order, first = group_rows(delta.hashes, keys)
-        first_rows = order[first]
-        return delta.hashes[first_rows], take(keys, first_rows)
+    def _wanted_by_changes(self, port: int) -> Wanted:
+        """Return what the changed rows of a side look for together."""
+        return self._lookup.wanted_once(port, self._deltas[port].rows)
 
-    def _flipped_keys(
-        self, port: int, hashes: Hashes, keys: list[pa.Array]
-    ) -> tuple[Hashes, list[pa.Array], Mask]:
+    def _flipped(self, port: int, wanted: Wanted) -> tuple[Wanted, Mask]:
         """Return the keys that have rows on a side now or before but not both, and which have now."""
-        before = _total(self._before(port, hashes, keys), len(hashes))
-        now = add_weights([before, _total(self._new(hashes, keys, port), len(hashes))]) > 0
+        before = _total(self._before(port, wanted), len(wanted.low))
+        now = add_weights([before, _total(self._new(port, wanted), len(wanted.low))]) > 0
         flips = np.flatnonzero((before > 0) != now)
-        return hashes[flips], take(keys, flips), now[flips]
+        hashes = wanted.low[flips]
+        return Wanted(hashes, hashes, take(wanted.keys, flips)), now[flips]
 
     def _matches_of(self, port: int, rows: pa.RecordBatch) -> tuple[Weights, Weights]:
         """Return the weight of the matches of rows of a side before the batch, and its change."""
-        hashes, keys = np.asarray(rows.column(0).to_numpy()), self._keys(rows)
-        before = self._iter_holding(port, rows, self._before(1 - port, hashes, keys))
-        added = self._iter_holding(port, rows, self._new(hashes, keys, 1 - port))
+        wanted = self._lookup.wanted(port, rows)
+        before = self._iter_holding(port, rows, self._before(1 - port, wanted))
+        added = self._iter_holding(port, rows, self._new(1 - port, wanted))
         return _total(before, rows.num_rows), _total(added, rows.num_rows)
 
     def _iter_holding(
@@ -406,7 +337,7 @@ class _Step:
     def _check_single(self) -> None:
         """Check that no row of the left side has several matches."""
         left = self._deltas[0].rows
-        parts = [left, *(m.rows for m in self._before(0, *self._changed_keys(1)))]
+        parts = [left, *(m.rows for m in self._before(0, self._wanted_by_changes(1)))]
         for rows in parts:
             many = np.flatnonzero(self._has_several(rows))
             if len(many) and self._has_several(self._live(_take(rows, many))).any():
@@ -422,15 +353,14 @@ class _Step:
 
     def _live(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of the left side, as they are after the batch, with the keys of some rows."""
-        hashes, keys = np.asarray(rows.column(0).to_numpy()), self._keys(rows)
-        layout = self._spec.sides[0].layout
+        wanted, layout = self._lookup.beside(rows), self._spec.sides[0].layout
         parts = [
             layout.schema.empty_table(),
-            *(pa.Table.from_batches([m.rows]) for m in self._before(0, hashes, keys)),
-            *(pa.Table.from_batches([m.rows]) for m in self._new(hashes, keys, 0)),
+            *(pa.Table.from_batches([m.rows]) for m in self._before(0, wanted)),
+            *(pa.Table.from_batches([m.rows]) for m in self._new(0, wanted)),
         ]
         live = consolidate_rows(pa.concat_tables(parts))
-        return _one_batch(live.filter(pc.greater(live.column(1), 0)))
+        return one_batch(live.filter(pc.greater(live.column(1), 0)))
 
 
 def _with_probes(

@@ -129,6 +129,10 @@ class Driver:
             return True
         layouts = job.operator.state_schema(final=job.final).items()
         arranged = {name: kind for name, kind in layouts if isinstance(kind, ArrangementLayout)}
+        if job.spec.is_global:  # every row may match, or those of a range
+            return (
+                sum(run.bytes for name in arranged for run in job.state[name]) <= self.state_bytes
+            )
         files = FolderFiles(f"{job.checkpoint}/state")
         hashes_by_port = _hashes_by_port(batches, job.operator.ports)
         read = 0

@@ -1,0 +1,126 @@
+"""Find the range that the condition of a join without a key asks for.
+
+A range says that a value of one side, the *point*, lies within an *interval* of the other side:
+``a.t BETWEEN b.start AND b.end``, ``a.t >= b.start``, ``a.t BETWEEN b.t - 5 AND b.t + 5``. An end
+may be missing, and an equality that is no key is an interval of one value. Whether the ends belong to the interval does not matter here, because the join
+tests the whole condition on the pairs that the range finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from substrait_agg.bind.bound import Call, Column, Constant, Expr
+from substrait_agg.bind.joins.conjunctions import conjuncts, sides_of
+from substrait_agg.bind.joins.keys import shift_columns
+from substrait_agg.plan.types import INTEGER_BITS
+
+ORDERED = frozenset(
+    {*INTEGER_BITS, "fp32", "fp64", "decimal", "string", "varchar", "date", "precision_time",
+     "precision_timestamp", "precision_timestamp_tz"}
+)  # fmt: skip
+"""Kinds of types by whose values an arrangement can be ordered (`operator.join.order_codes`)."""
+
+_MIRRORED = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}
+_AT_LEAST = frozenset({"gt", "gte"})
+_SHIFTS = {"add": 1, "subtract": -1}
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRange:
+    """A range, with expressions over the columns of their own side.
+
+    Attributes:
+        point_port: the side of the point, 0 for the left one.
+        point: the value that lies within the interval.
+        least: the least end of the interval, over the columns of the other side; None for none.
+        most: the greatest end; None for none.
+    """
+
+    point_port: int
+    point: Expr
+    least: Expr | None
+    most: Expr | None
+
+    @property
+    def is_closed(self) -> bool:
+        """Return whether the interval has both ends."""
+        return self.least is not None and self.most is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """``point >= end`` (`at_least`) or ``point <= end``, over the columns of both sides."""
+
+    port: int
+    point: Expr
+    end: Expr
+    at_least: bool
+
+
+def find_range(condition: Expr | None, width: int) -> JoinRange | None:
+    """Return the range that a condition of a join implies, with both ends if it has any such.
+
+    Args:
+        condition: a condition over the columns of the left and then of the right side.
+        width: number of columns of the left side.
+    """
+    by_point: dict[tuple[int, Expr], dict[bool, Expr]] = {}
+    for part in conjuncts(condition):
+        for found in _comparisons(part, width):
+            by_point.setdefault((found.port, found.point), {}).setdefault(found.at_least, found.end)
+    ranges = []
+    for (port, point), ends in by_point.items():
+        own = {at_least: _own(end, 1 - port, width) for at_least, end in ends.items()}
+        ranges.append(JoinRange(port, _own(point, port, width), own.get(True), own.get(False)))
+    return next((found for found in ranges if found.is_closed), next(iter(ranges), None))
+
+
+def is_range(condition: Expr, width: int) -> bool:
+    """Return whether a condition compares values of both sides that a join can be ordered by.
+
+    The values are columns, with constants added or subtracted: every operator computes them.
+    """
+    return all(map(_is_plain, _operands(condition))) and any(_comparisons(condition, width))
+
+
+def _own(expression: Expr, port: int, width: int) -> Expr:
+    return shift_columns(expression, -width) if port else expression
+
+
+def _comparisons(part: Expr, width: int) -> Iterator[_Comparison]:
+    """Yield the comparisons that a condition makes, each from the view of both of its operands."""
+    if not isinstance(part, Call):
+        return
+    if part.function == "between":
+        value, least, most = part.arguments
+        yield from _compare("gte", value, least, width)
+        yield from _compare("lte", value, most, width)
+    elif part.function == "equal":
+        for function in ("gte", "lte"):
+            yield from _compare(function, *part.arguments, width=width)
+    elif part.function in _MIRRORED:
+        yield from _compare(part.function, *part.arguments, width=width)
+
+
+def _compare(function: str, left: Expr, right: Expr, width: int) -> Iterator[_Comparison]:
+    if left.type.kind not in ORDERED or not left.type.same_kind(right.type):
+        return
+    sides = sides_of(left, width), sides_of(right, width)
+    if {frozenset({"left"}), frozenset({"right"})} != set(sides):
+        return
+    port = int("right" in sides[0])
+    yield _Comparison(port, left, right, function in _AT_LEAST)
+    yield _Comparison(1 - port, right, left, _MIRRORED[function] in _AT_LEAST)
+
+
+def _operands(condition: Expr) -> tuple[Expr, ...]:
+    return condition.arguments if isinstance(condition, Call) else ()
+
+
+def _is_plain(expression: Expr) -> bool:
+    """Return whether an expression is a column, or a column and constants added or subtracted."""
+    if isinstance(expression, Call) and expression.function in _SHIFTS:
+        return all(_is_plain(a) or isinstance(a, Constant) for a in expression.arguments)
+    return isinstance(expression, Column)
