@@ -111,8 +111,9 @@ def another_value(b: Builder) -> Json:
 def test_another_test_for_null_is_no_key(made: Callable[[Builder], Json]) -> None:
     b = Builder()
     relation = joined("left_anti", read("l", LEFT), read("r", RIGHT), made(b))
-    problems = sa.validate(b.plan(relation, *LEFT).encode()).problems
-    assert [p.code for p in problems if p.level == "error"] == ["JOIN_WITHOUT_KEY"]
+    checked = sa.validate(b.plan(relation, *LEFT).encode())
+    assert checked.ok
+    assert "JOIN_WITHOUT_KEY" in {p.code for p in checked.problems}
 
 
 def with_key(b: Builder) -> Json:

@@ -282,7 +282,6 @@ REFUSED: dict[str, tuple[str, Condition]] = {
         lambda q: exists(joined("left", q.u, q.of_key(), compare(q.b, "equal", 1, 4)))),
     "two columns": ("SUBQUERY_COLUMNS", lambda q: among(q.u, column(1))),
     "values without a common type": ("JOIN_KEY_TYPES", lambda q: among(q.only(q.u), literal("string", "a"))),
-    "no equality": ("JOIN_WITHOUT_KEY", lambda q: exists(filtered(q.u, q.compare("lt", column(0), outer(0))))),
     "not in of four nullable values": (
         "SUBQUERY_NOT_SUPPORTED",
         lambda q: q.no(among(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from substrait_agg.bind.bound import Call, Column, Constant, Expr
+from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr
 from substrait_agg.bind.joins.conjunctions import conjuncts, sides_of
 from substrait_agg.bind.joins.keys import shift_columns
 from substrait_agg.plan.types import INTEGER_BITS
@@ -24,7 +24,7 @@ ORDERED = frozenset(
 
 _MIRRORED = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}
 _AT_LEAST = frozenset({"gt", "gte"})
-_SHIFTS = {"add": 1, "subtract": -1}
+_EXACT = frozenset({*INTEGER_BITS, "decimal"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,11 @@ def _operands(condition: Expr) -> tuple[Expr, ...]:
 
 
 def _is_plain(expression: Expr) -> bool:
-    """Return whether an expression is a column, or a column and constants added or subtracted."""
-    if isinstance(expression, Call) and expression.function in _SHIFTS:
-        return all(_is_plain(a) or isinstance(a, Constant) for a in expression.arguments)
-    return isinstance(expression, Column)
+    """Return whether an expression is a column, with constants added and as another exact number."""
+    match expression:
+        case Call(function="add" | "subtract", arguments=arguments):
+            return all(_is_plain(a) or isinstance(a, Constant) for a in arguments)
+        case Conversion(type=target, input=inner):
+            return {target.kind, inner.type.kind} <= _EXACT and _is_plain(inner)
+        case _:
+            return isinstance(expression, Column)

@@ -25,7 +25,6 @@ SELECT t.id, u.id FROM t JOIN u ON t.k = u.k AND t.id IN (SELECT id FROM c);
 SELECT id, CASE WHEN EXISTS (SELECT 1 FROM u WHERE u.k = t.k) THEN 'yes' ELSE 'no' END FROM t;
 SELECT id, n - (SELECT sum(amount) FROM u WHERE u.k = t.k) FROM t WHERE ok;
 SELECT id, (SELECT name FROM u WHERE u.id = t.id AND u.id <> 4 LIMIT 1) FROM t;
--- refused JOIN_WITHOUT_KEY: no equality connects the tables
 SELECT id, (SELECT count(*) FROM u WHERE u.amount > t.n) FROM t;
 SELECT * FROM (SELECT k, sum(n) AS s FROM t GROUP BY k) q WHERE s > (SELECT avg(n) FROM t);
 SELECT id FROM t o WHERE n = (SELECT max(n) FROM t i WHERE i.k = o.k);
