@@ -105,39 +105,31 @@ class Plan:
 
         return cls(str(path), file_bytes(Path(path)))
 
-    def check(self, mode: Mode = "lenient", static: frozenset[str] = frozenset()) -> Checked:
+    def check(self, mode: Mode = "lenient") -> Checked:
         """Decode and bind the plan. Collect the problems of both stages instead of raising them.
 
         Args:
             mode: ``lenient`` or ``strict``, as in `validate`.
-            static: names of the static tables, in lower case.
 
         Raises:
             UsageError: OPTION_INVALID for an unknown mode, PLAN_SOURCE for content of another type.
         """
         from substrait_agg.functions.aggregates.registry import list_registered
 
-        key = (mode, (list_registered(), static))
+        key = (mode, (list_registered()))
         if key not in self._checked:
-            self._checked[key] = self._locate(
-                _check(self.content, mode, static=static, root=self.root)
-            )
+            self._checked[key] = self._locate(_check(self.content, mode, root=self.root))
         return self._checked[key]
 
-    def check_with(
-        self, source_schemas: SourceSchemas, static: frozenset[str] = frozenset()
-    ) -> Checked:
+    def check_with(self, source_schemas: SourceSchemas) -> Checked:
         """Check the plan in lenient mode with the types of columns that it reads without types.
 
         The result is cached for `check_to_run`.
 
         Args:
             source_schemas: the columns of these tables, by table name.
-            static: names of the static tables, in lower case.
         """
-        checked = self._locate(
-            _check(self.content, "lenient", source_schemas, static=static, root=self.root)
-        )
+        checked = self._locate(_check(self.content, "lenient", source_schemas, root=self.root))
         self._checked["lenient", _WITH_SOURCES] = checked
         return checked
 
@@ -158,17 +150,16 @@ class Plan:
         typed = self._checked.get(("lenient", _WITH_SOURCES))
         return typed if mode == "lenient" and typed is not None else self.check(mode)
 
-    def bind(self, mode: Mode = "lenient", static: frozenset[str] = frozenset()) -> BoundPlan:
+    def bind(self, mode: Mode = "lenient") -> BoundPlan:
         """Return the plan ready to run.
 
         Args:
             mode: ``lenient`` or ``strict``, as in `validate`.
-            static: names of the static tables, in lower case.
 
         Raises:
             PlanRefused: the plan has errors; `problems` lists them with their codes.
         """
-        checked = self.check(mode, static)
+        checked = self.check(mode)
         if checked.bound is None:
             raise PlanRefused(checked.problems)
         return checked.bound
@@ -208,7 +199,6 @@ def _check(
     content: Any,
     mode: Mode,
     source_schemas: SourceSchemas | None = None,
-    static: frozenset[str] = frozenset(),
     root: str = "",
 ) -> Checked:
     from substrait_agg.bind import bind
@@ -222,7 +212,7 @@ def _check(
     except PlanRefused as refusal:
         problems_of_both = tuple(dict.fromkeys((*problems.items, *refusal.problems)))
         return Checked(None, None, in_plan_order(_of_no_plan(content, problems_of_both)))
-    bound = bind(decoded, problems, source_schemas, static)
+    bound = bind(decoded, problems, source_schemas)
     if bound is not None:
         check_conditions(bound.root, problems)
     return Checked(decoded, None if problems.errors else bound, in_plan_order(problems.items))

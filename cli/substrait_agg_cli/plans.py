@@ -97,7 +97,7 @@ def explain(
         loaded, output_format, mode, early_retraction, static, refresh, checkpoint, tables
     )
     for one in loaded.values() if isinstance(loaded, dict) else (loaded,):
-        show_warnings(substrait_agg.validate(one, mode, static, tables).problems, one.name or QUERY)
+        show_warnings(substrait_agg.validate(one, mode, tables).problems, one.name or QUERY)
     if to == STDIO:
         click.echo(_on_screen(text) if output_format == "text" else text, nl=False)
         return

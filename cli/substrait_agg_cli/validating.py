@@ -28,8 +28,6 @@ from substrait_agg_cli.queries import (
     read_plans,
     source_option,
     sql_options,
-    static_option,
-    static_tables,
     tables_of,
 )
 from substrait_agg_cli.terminal import (
@@ -88,7 +86,6 @@ class _ValidationRun:
 @click.argument("plans", nargs=-1, metavar="[PLAN...]")
 @sql_options
 @source_option
-@static_option
 @mode_option
 @click.option(
     "--format",
@@ -157,7 +154,6 @@ def validate(
     sql: str | None,
     query: str | None,
     sources: tuple[str, ...],
-    static: tuple[str, ...],
     mode: Mode,
     format: str | None,
     to: tuple[str, ...],
@@ -187,9 +183,7 @@ def validate(
     run = _ValidationRun(error_on)
     tables = tables_of(sources)
     loaded = _given_plans(plans, sql, query, tables)
-    check = partial(
-        substrait_agg.validate, mode=mode, static=static_tables(static, tables), sources=tables
-    )
+    check = partial(substrait_agg.validate, mode=mode, sources=tables)
     _check_all(run, loaded, check, selection, findings, aloud=targets.get(STDIO) == "text")
     _refuse_plans_as_targets(run, targets)
     for name, form in targets.items():

@@ -89,7 +89,6 @@ def without_frames(plan: Plans) -> Plans:
 def validate(
     plan: PlanSource,
     mode: Mode = "lenient",
-    static: Iterable[str] = (),
     sources: Mapping[str, Any] | None = None,
 ) -> Report:
     """Check a plan without running it, and report all errors and warnings.
@@ -100,8 +99,6 @@ def validate(
         plan: a `Plan` or anything that `load` takes.
         mode: ``lenient`` accepts known deviations of producers with a warning; ``strict`` makes
             every deviation from the specification an error.
-        static: names of the tables that a run reads once, as in `explain`. Joins with them need no
-            key. Names of tables that the plan does not read are ignored.
         sources: sources of tables, as in `run`. Where the plan gives names but no types for the
             columns of a table (``SCHEMA_TYPES_MISSING``), lenient mode takes the types from its
             source: from the footer of a local Parquet file, or with Spark. Names of tables that
@@ -124,15 +121,13 @@ def validate(
         ['PLAN_UNREADABLE']
     """
     loaded = _plan(plan)
-    static_names = frozenset(name.lower() for name in static)
-    problems = checked_problems(loaded, mode, static_names, sources or {})
+    problems = checked_problems(loaded, mode, sources or {})
     return Report(loaded.name, problems, _content(loaded))
 
 
 def checked_problems(
     plan: Plan,
     mode: Mode,
-    static: frozenset[str] = frozenset(),
     sources: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Problem, ...]:
     """Return the problems of all roots of a plan, each once, in plan order.
@@ -140,12 +135,9 @@ def checked_problems(
     Args:
         plan: the plan.
         mode: ``lenient`` or ``strict``.
-        static: names of the static tables, in lower case.
         sources: sources by the names of their tables, for the types of columns.
     """
-    checked = [
-        _check_with_sources(view, mode, static, sources) for view in plan.views(mode).values()
-    ]
+    checked = [_check_with_sources(view, mode, sources) for view in plan.views(mode).values()]
     if len(checked) == 1:
         return checked[0].problems
     from substrait_agg.report.places.order import in_plan_order
@@ -221,9 +213,8 @@ def explain(
     plans = named_plans(plan, mode)
     specs = _specs(plans, sources or {}, mode)
     static = (*static, *(name for name, spec in specs.items() if spec.static))
-    static_names = frozenset(name.lower() for name in static)
     bound = combined_views(
-        {name: _bind(given, mode, static_names, specs) for name, given in plans.items()},
+        {name: _bind(given, mode, specs) for name, given in plans.items()},
         temporary_views(plan),
     )
     from substrait_agg.report.explained import write_explanation
@@ -242,10 +233,8 @@ def explain(
     )
 
 
-def _bind(
-    plan: Plan, mode: Mode, static: frozenset[str], specs: Mapping[str, SourceSpec]
-) -> BoundPlan:
-    checked = _check_with_sources(plan, mode, static, specs)
+def _bind(plan: Plan, mode: Mode, specs: Mapping[str, SourceSpec]) -> BoundPlan:
+    checked = _check_with_sources(plan, mode, specs)
     if checked.bound is None:
         raise PlanRefused(checked.problems)
     return checked.bound
@@ -342,22 +331,19 @@ def combined_views(
     return one_view(plans[""]) if [*plans] == [""] else bound_views(plans, temporary, sources)
 
 
-def _check_with_sources(
-    plan: Plan, mode: Mode, static: frozenset[str], sources: Mapping[str, Any]
-) -> Checked:
+def _check_with_sources(plan: Plan, mode: Mode, sources: Mapping[str, Any]) -> Checked:
     """Check a plan. In lenient mode, take missing column types from the sources.
 
     Args:
         plan: the plan.
         mode: ``lenient`` or ``strict``.
-        static: names of the static tables, in lower case.
         sources: sources by the names of their tables. Those of other tables are ignored, and tables
             without a source keep their problem.
 
     Raises:
         InputRefused: a source has no types or cannot be opened.
     """
-    checked = plan.check(mode, static)
+    checked = plan.check(mode)
     untyped = any(problem.code == "SCHEMA_TYPES_MISSING" for problem in checked.problems)
     if not (untyped and sources and mode == "lenient") or checked.decoded is None:
         return checked
@@ -374,7 +360,7 @@ def _check_with_sources(
     named = with_plan_files(sources, reads_of(checked.decoded))
     tables = [table for table in untyped_tables(checked.decoded) if has_source(table[0], named)]
     session = partial(get_session, None, None, None, None)
-    return plan.check_with(source_schemas(tables, named, session, footers=True), static)
+    return plan.check_with(source_schemas(tables, named, session, footers=True))
 
 
 def _plan_of(source: Any) -> Plan:

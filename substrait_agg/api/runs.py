@@ -22,7 +22,6 @@ from substrait_agg.run_options import RunOptions
 
 if TYPE_CHECKING:
     from substrait_agg.bind.bound import BoundPlan, BoundRead
-    from substrait_agg.plan.model import DecodedPlan
     from substrait_agg.spark.query.handle import Run
 
 
@@ -239,27 +238,12 @@ def _merge_configuration(plan: Plans, conf: Mapping[str, str] | None) -> Mapping
     return {**own, **(conf or {})} if own else conf
 
 
-def _static_sources(plan: DecodedPlan, sources: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of the tables that are read once, in lower case."""
-    from substrait_agg.optional_packages import require
-
-    require("pyspark", "pandas")
-    from substrait_agg.bind.readings import reads_of
-    from substrait_agg.spark.inputs.plan_files import with_plan_files
-    from substrait_agg.spark.sources.open import is_static
-
-    named = with_plan_files(sources, reads_of(plan))
-    return frozenset(name.lower() for name, source in named.items() if is_static(source))
-
-
 def bound_to_run(plan: Plan, sources: Mapping[str, Any], options: RunOptions) -> BoundPlan:
     """Return the plan ready to run. In lenient mode, take missing column types from the sources."""
     checked = plan.check(options.mode)
     errors = {problem.code for problem in checked.problems if problem.level == "error"}
     if checked.decoded is None:
         return plan.bind(options.mode)
-    if errors == {"JOIN_MARK_NULLABLE"}:
-        return plan.bind(options.mode, _static_sources(checked.decoded, sources))
     if errors != {"SCHEMA_TYPES_MISSING"} or options.mode != "lenient":
         return plan.bind(options.mode)
     from substrait_agg.optional_packages import require
@@ -267,8 +251,7 @@ def bound_to_run(plan: Plan, sources: Mapping[str, Any], options: RunOptions) ->
     require("pyspark", "pandas")
     from substrait_agg.spark.query.start import schemas_of_sources
 
-    static = _static_sources(checked.decoded, sources)
-    typed = plan.check_with(schemas_of_sources(checked.decoded, sources, options), static)
+    typed = plan.check_with(schemas_of_sources(checked.decoded, sources, options))
     if typed.bound is None:
         raise PlanRefused(typed.problems)
     return typed.bound

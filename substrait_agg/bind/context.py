@@ -92,7 +92,6 @@ class BindContext:
         source_schemas: columns of the tables whose types the plan leaves out.
         release: number of the release of Substrait that the plan states (`bind.readings`); None if
             it states none.
-        static: names of the static tables.
         named: functions whose declaration has been reported although its place is unknown.
         bound: identity of a decoded relation -> its bound relation; shared relations are bound
             once.
@@ -119,7 +118,6 @@ class BindContext:
     reading: PlanReading = BY_THE_SPECIFICATION
     source_schemas: SourceSchemas = field(default_factory=dict)
     release: int | None = None
-    static: frozenset[str] = frozenset()
     named: set[str] = field(default_factory=set)
     bound: dict[int, Any] = field(default_factory=dict)
     uncounted: frozenset[int] = frozenset()

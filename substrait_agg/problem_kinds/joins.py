@@ -61,18 +61,6 @@ JOINS: tuple[ProblemKind, ...] = kinds(
          "matches every row, and a custom function can call any two values equal."),
     ),
     (
-        "JOIN_MARK_NULLABLE", "error", "error",
-        ("the condition of the mark join can be null for rows that no key finds: more than three of its equalities are "
-         "nullable, or one and conditions on both inputs that are more than a comparison of a value of each"),
-        ("compare columns that are required, read the other input once (static=true in its source; --static TABLE in "
-         "validate and explain), or write a semi or anti join if the mark is only used as a filter"),
-        ("A limit of this program: the mark is null where no row matches and the condition is null for one "
-         "(specification, Join Types). Such rows are found by an equality that is never null, by a join for each set of up to "
-         "three nullable equalities and by counting rows with nulls, or by comparing all rows of a static input. Beside the "
-         "equalities one comparison (<, <=, >, >=, <>) of a value of each input is possible, which the least and the "
-         "greatest value decide; floating-point values and computations that can fail are not."),
-    ),
-    (
         "JOIN_CONDITION_NOT_SUPPORTED", "error", "error",
         "the join tests the condition {condition} on every pair of rows, and it uses a function that the join does not compute",
         "compute the function in a projection below the join, and compare its result in the condition of the join",

@@ -33,6 +33,4 @@ def test_a_join_without_a_key_of_a_table_without_a_name(
         relation = joined(kind, *sides, condition)
     names = ("a", "b")
     plan = json.dumps(json.loads(b.plan(relation, *names))).encode()
-    for static in ((), ("u",)):
-        codes = [p.code for p in sa.validate(plan, mode, static=static).problems]
-        assert "TABLE_NAME_MISSING" in codes
+    assert "TABLE_NAME_MISSING" in [p.code for p in sa.validate(plan, mode).problems]

@@ -25,7 +25,7 @@ CALLS: dict[str, tuple[str, Callable[[], Any]]] = {
     "sources": ("sources", lambda: sa.sql("SELECT a FROM t", ["t"])),  # type: ignore[arg-type]
     "source": ("sources", lambda: sa.sql("SELECT a FROM t", {"t": Path("t.csv")})),
     "views": ("refresh", lambda: sa.sql_views("", refresh=["full"])),  # type: ignore[arg-type]
-    "static": ("static", lambda: sa.validate(PLAN, static="sales")),
+    "static": ("static", lambda: sa.explain(PLAN, static="sales")),
     "statics": ("static", lambda: sa.explain(PLAN, static=[1])),  # type: ignore[list-item]
     "frame": ("frame", lambda: sa.from_dataframe("sales")),
     "emit": ("emit", lambda: sa.run(PLAN, SALES, checkpoint="c", emit=5)),  # type: ignore[arg-type]
@@ -60,5 +60,5 @@ def test_annotations_decide_what_fits() -> None:
 
 def test_an_iterator_is_not_consumed() -> None:
     names = iter(["sales"])
-    assert sa.validate(PLAN, static=names).problems
+    assert sa.explain(PLAN, static=names)
     assert list(names) == []

@@ -14,7 +14,7 @@ mark join asks this where its keys are null and so find no rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -41,7 +41,7 @@ from substrait_agg.bind.joins.conjunctions import (
 )
 from substrait_agg.bind.joins.failing import can_fail
 from substrait_agg.bind.joins.keys import as_condition, make_join, shift_columns
-from substrait_agg.bind.joins.single_rows import has_one_row, is_static
+from substrait_agg.bind.joins.single_rows import has_one_row
 from substrait_agg.bind.rewrite import rewrite
 from substrait_agg.functions.aggregates.kinds import MeasureKind
 from substrait_agg.functions.aggregates.types import INTEGERS, POINTS
@@ -175,14 +175,12 @@ def mark_join(
     keys: tuple[JoinKey, ...],
     residual: Expr | None,
     path: str,
-    static: Collection[str] = (),
-) -> BoundRelation | None:
+) -> BoundRelation:
     """Return the rows of the left input and their marks.
 
-    Returns:
-        The relation, or None if the rows for which the condition is null cannot be found by keys:
-        more equalities than `MOST_NULLABLE_KEYS` can be null, or one and conditions on both
-        inputs that are not a single `Comparison`, none cannot, and the right input is not static.
+    Every row of the left input is compared with all rows of the right one if the rows for which the
+    condition is null cannot be found by keys: none of the equalities cannot be null, and more than
+    `MOST_NULLABLE_KEYS` can, or one and conditions on both inputs that are not a single comparison.
     """
     first = make_join("mark", left, right, keys, residual, path)
     parts = conjuncts(residual)
@@ -198,11 +196,9 @@ def mark_join(
     if few and not pairs:
         of_nulls = join.by_counts if len(nullable) == 1 else join.by_subsets
         return of_nulls(doubtful=doubtful)
-    if is_static(right, static):
-        return join.by_keys(())
     comparison = _comparison_of(pairs[0], join.width) if len(pairs) == 1 else None
     if not few or comparison is None:
-        return None
+        return join.by_keys(())
     return join.by_subsets(doubtful=doubtful, comparison=comparison)
 
 

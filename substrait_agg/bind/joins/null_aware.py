@@ -6,8 +6,6 @@ mark of a mark join on ``a = b`` is not false for the same rows, and that join f
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from substrait_agg.bind.bound import (
     BoundFilter,
     BoundProject,
@@ -21,7 +19,7 @@ from substrait_agg.bind.context import columns
 from substrait_agg.bind.joins.conjunctions import conjunction, conjuncts, disjuncts, is_true
 from substrait_agg.bind.joins.keys import split_condition
 from substrait_agg.bind.joins.marks import can_be_null, mark_join
-from substrait_agg.bind.joins.single_rows import has_one_row, is_static
+from substrait_agg.bind.joins.single_rows import has_one_row, reads_no_table
 from substrait_agg.plan.types import BOOL
 
 ALWAYS = BOOL.as_nullable(False)
@@ -33,13 +31,12 @@ def null_aware_join(
     right: BoundRelation,
     residual: Expr | None,
     path: str,
-    static: Collection[str] = (),
 ) -> BoundRelation | None:
     """Return a semi, anti or mark join without keys, if its condition has null-aware equalities.
 
     Returns:
         The relation, or None if the join needs none of this, as it has no such equality or compares
-        every row with all of a small input, or if no mark join has its nulls.
+        every row with all of a small input.
     """
     parts = conjuncts(residual)
     if kind not in ("semi", "anti", "mark") or not is_null_aware(residual):
@@ -47,13 +44,13 @@ def null_aware_join(
     others = [part for part in parts if not is_null_aware(part)]
     if kind == "mark" and any(map(can_be_null, others)):
         return None  # the mark is null where these are
-    if any(has_one_row(side) or is_static(side, static) for side in (left, right)):
+    if any(has_one_row(side) or reads_no_table(side) for side in (left, right)):
         return None
     width = len(left.types)
     keys, rest = split_condition(conjunction(map(_without_nulls, parts)), width)
-    marked = mark_join(left, right, keys, rest, path, static) if keys else None
-    if marked is None:
+    if not keys:
         return None
+    marked = mark_join(left, right, keys, rest, path)
     matches = Call(ALWAYS, "is_not_false", (Column(BOOL, width),))
     shown = columns(left.types)
     if kind == "mark":

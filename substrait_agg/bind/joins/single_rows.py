@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from substrait_agg.bind.bound import (
     BoundAggregate,
@@ -42,21 +42,13 @@ def has_one_row(relation: BoundRelation) -> bool:
             return False
 
 
-def is_static(relation: BoundRelation, static: Collection[str]) -> bool:
-    """Return whether a relation reads nothing but rows of the plan and static tables.
-
-    Args:
-        relation: the relation.
-        static: the dotted names or the last parts of the names of the static tables, in lower case.
-    """
-    return all(
-        ".".join(read.table).lower() in static or "".join(read.table[-1:]).lower() in static
-        for read in table_reads(relation)
-    )
+def reads_no_table(relation: BoundRelation) -> bool:
+    """Return whether a relation reads nothing but rows of the plan."""
+    return not any(True for _ in table_reads(relation))
 
 
-def joins_without_key(root: BoundRelation, static: Collection[str] = ()) -> Iterator[BoundRelation]:
-    """Yield the joins that have no key, no range, and more than one row on both sides, none static.
+def joins_without_key(root: BoundRelation) -> Iterator[BoundRelation]:
+    """Yield the joins that have no key, no range, and several rows of tables on both sides.
 
     A join is left out if a condition that decides about its keys has a reported problem.
     """
@@ -70,7 +62,7 @@ def joins_without_key(root: BoundRelation, static: Collection[str] = ()) -> Iter
         keyless = isinstance(relation, BoundJoin) and not (relation.keys or doubtful)
         # A single join fails for a second row, so without a condition its right input has one row.
         keyless = keyless and not (_is_plain_single(relation) or _has_range(relation))
-        if keyless and not any(has_one_row(i) or is_static(i, static) for i in inputs_of(relation)):
+        if keyless and not any(has_one_row(i) or reads_no_table(i) for i in inputs_of(relation)):
             yield relation
         waiting.extend((source, doubtful) for source in reversed(inputs_of(relation)))
 

@@ -60,7 +60,6 @@ def bind(
     plan: DecodedPlan,
     problems: Problems,
     source_schemas: SourceSchemas | None = None,
-    static: frozenset[str] = frozenset(),
 ) -> BoundPlan | None:
     """Bind a plan: resolve every function and give every expression a type.
 
@@ -69,7 +68,6 @@ def bind(
         problems: collects all problems of the plan, those of inputs first.
         source_schemas: schemas of the tables whose column types the plan leaves out
             (`untyped_tables`).
-        static: names of the static tables (`joins.single_rows.is_static`).
 
     Returns:
         The bound plan, or None if `problems` contains an error.
@@ -81,7 +79,6 @@ def bind(
         profile=profile,
         source_schemas=source_schemas or {},
         release=release_of(plan.version),
-        static=static,
         bind_input=bind_input,
         bind_window=bind_window,
     )
@@ -200,9 +197,7 @@ def _with_readers(plan: DecodedPlan, context: BindContext) -> BindContext:
 
 def _check_keys(root: Bound, context: BindContext) -> None:
     """Report the joins that have no key in normal form."""
-    keyless = (
-        () if isinstance(root, Opaque) else joins_without_key(normal_form(root), context.static)
-    )
+    keyless = () if isinstance(root, Opaque) else joins_without_key(normal_form(root))
     for join in keyless:
         context.report("JOIN_WITHOUT_KEY", join.path)
 

@@ -173,18 +173,13 @@ def _join(
     residual: Expr | None,
     context: BindContext,
 ) -> BoundRelation:
-    """Return the join; report a mark join whose null marks are not supported."""
-    static = context.static
-    aware = None if keys else null_aware_join(kind, left, right, residual, node.path, static)
+    """Return the join, with the null marks of a mark join."""
+    aware = None if keys else null_aware_join(kind, left, right, residual, node.path)
     if aware is not None:
         return aware
     if kind != "mark" or context.profile.marks_are_required:
         return make_join(kind, left, right, keys, residual, node.path)
-    mark = mark_join(left, right, keys, residual, node.path, static)
-    if mark is None:
-        context.report("JOIN_MARK_NULLABLE", node.path)
-        return make_join(kind, left, right, keys, residual, node.path)
-    return mark
+    return mark_join(left, right, keys, residual, node.path)
 
 
 def _swap(
