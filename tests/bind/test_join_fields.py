@@ -64,7 +64,8 @@ class Mistake(NamedTuple):
         change: fields of the message with their new values; `GONE` leaves one out.
         code: code of the problem.
         place: path of the problem below the message.
-        lenient: its level in lenient mode; in strict mode it is an error.
+        lenient: its level in lenient mode.
+        strict: its level in strict mode.
     """
 
     field: str
@@ -73,6 +74,7 @@ class Mistake(NamedTuple):
     code: str
     place: str
     lenient: Level = "error"
+    strict: Level = "error"
 
 
 def _mapped(ordinal: int) -> Json:
@@ -92,7 +94,7 @@ CONDITION_MISSING = Mistake(
     "expression", "unset", {"expression": GONE}, "JOIN_CONDITION_MISSING", "", "info"
 )
 CONDITION = [
-    Mistake("expression", "unset", {"expression": GONE}, "JOIN_WITHOUT_KEY", ""),
+    Mistake("expression", "unset", {"expression": GONE}, "JOIN_WITHOUT_KEY", "", "warning", "warning"),
     Mistake("expression", "no condition", {"expression": NUMBER}, "FILTER_NOT_BOOLEAN", ".expression.literal"),
     Mistake("expression", "a column that is not there", {"expression": OUTSIDE}, "FIELD_OUT_OF_RANGE", ".expression"),
 ]  # fmt: skip
@@ -140,7 +142,7 @@ def _window(field: str, name: str) -> list[Mistake]:
 
 MISTAKES: dict[str, list[Mistake]] = {
     "JoinRel": [*COMMON, *INPUTS, *TYPE, CONDITION_MISSING, *CONDITION, *POST_FILTER],
-    "CrossRel": [*COMMON, *INPUTS, Mistake("right", "several rows", {"right": RIGHT}, "JOIN_WITHOUT_KEY", "")],
+    "CrossRel": [*COMMON, *INPUTS, Mistake("right", "several rows", {"right": RIGHT}, "JOIN_WITHOUT_KEY", "", "warning", "warning")],
     "HashJoinRel": [
         *COMMON, *INPUTS, *TYPE, *KEYED, *POST_FILTER,
         Mistake("build_input", "an unknown number", {"buildInput": 9}, "VALUE_INVALID", ".build_input"),
@@ -195,7 +197,7 @@ def test_the_message_without_a_mistake_is_accepted(name: str, mode: Mode) -> Non
     ],
 )
 def test_a_mistake_is_reported_at_its_place(name: str, mistake: Mistake) -> None:
-    for mode, level in (("lenient", mistake.lenient), ("strict", "error")):
+    for mode, level in (("lenient", mistake.lenient), ("strict", mistake.strict)):
         problems = problems_of(name, mistake.change, mode)  # type: ignore[arg-type]
         found = {(p.level, p.code, p.path.removeprefix(PATHS[name])) for p in problems}
         assert (level, mistake.code, mistake.place) in found, mode

@@ -43,6 +43,12 @@ CONDITIONS = {
         ("k = m AND x = y AND v < w", [(EQUAL, 0, 3), (EQUAL, 1, 4), ("lt", 2, 5)]),
     "an equality, a comparison and conditions on either table":
         ("x = y AND v <= w AND v > k AND w > m", [(EQUAL, 1, 4), ("lte", 2, 5), ("gt", 2, 0), ("gt", 5, 3)]),
+    "an equality and two comparisons":
+        ("k = m AND x < y AND v > w", [(EQUAL, 0, 3), ("lt", 1, 4), ("gt", 2, 5)]),
+    "two equalities and two comparisons": (
+        "k = m AND x = y AND v > w AND x < w",
+        [(EQUAL, 0, 3), (EQUAL, 1, 4), ("gt", 2, 5), ("lt", 1, 5)],
+    ),
 }  # fmt: skip
 """A condition over the columns of both tables: in SQL, and as comparisons of ordinals."""
 
@@ -167,24 +173,6 @@ def test_a_mark_by_a_table_of_one_row_needs_no_key(tmp_path: Path) -> None:
         "FROM r)", "FROM (FROM r ORDER BY ALL NULLS LAST LIMIT 1) r)"
     )
     run(tmp_path, b_plan, sides(30), query)
-
-
-@pytest.mark.parametrize(
-    "comparisons",
-    [
-        [(EQUAL, 0, 3), ("lt", 1, 4), ("gt", 2, 5)],
-        [(EQUAL, 0, 3), (EQUAL, 1, 4), ("gt", 2, 5), ("lt", 1, 5)],
-    ],
-    ids=["an equality and two comparisons", "two equalities and two comparisons"],
-)
-def test_null_marks_that_no_key_finds_compare_all_rows(
-    comparisons: list[tuple[str, int, int]], tmp_path: Path
-) -> None:
-    b = Builder()
-    relation = joined("left_mark", read("l", LEFT), read("r", RIGHT), condition_of(b, comparisons))
-    plan = b.plan(relation, *LEFT, "mark")
-    assert "JOIN_WITHOUT_KEY" in {p.code for p in sa.validate(plan.encode()).problems}
-    run(tmp_path, plan, sides(66), marks(as_sql(comparisons)))
 
 
 def test_a_condition_that_is_always_true_marks_by_existence(tmp_path: Path) -> None:

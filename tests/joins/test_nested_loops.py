@@ -11,12 +11,10 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
 import substrait_agg as sa
-from substrait_agg.errors import PlanRefused, RunFailed
+from substrait_agg.errors import RunFailed
 from substrait_agg.operator.join import step
-from substrait_agg_cli.main import main
 from tests.local.run import run
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr
 from substrait_agg.bind.joins.conjunctions import conjuncts, sides_of
 from substrait_agg.bind.joins.keys import shift_columns
+from substrait_agg.functions.scalars.catalogue import true_for
 from substrait_agg.plan.types import INTEGER_BITS
 
 ORDERED = frozenset(
@@ -22,8 +23,6 @@ ORDERED = frozenset(
 )  # fmt: skip
 """Kinds of types by whose values an arrangement can be ordered (`operator.join.order_codes`)."""
 
-_MIRRORED = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}
-_AT_LEAST = frozenset({"gt", "gte"})
 _EXACT = frozenset({*INTEGER_BITS, "decimal"})
 
 
@@ -90,29 +89,29 @@ def _own(expression: Expr, port: int, width: int) -> Expr:
 
 
 def _comparisons(part: Expr, width: int) -> Iterator[_Comparison]:
-    """Yield the comparisons that a condition makes, each from the view of both of its operands."""
+    """Yield the ends that a condition sets, each from the view of both of its operands."""
     if not isinstance(part, Call):
         return
     if part.function == "between":
         value, least, most = part.arguments
-        yield from _compare("gte", value, least, width)
-        yield from _compare("lte", value, most, width)
-    elif part.function == "equal":
-        for function in ("gte", "lte"):
-            yield from _compare(function, *part.arguments, width=width)
-    elif part.function in _MIRRORED:
-        yield from _compare(part.function, *part.arguments, width=width)
+        yield from _compare(value, least, True, width)
+        yield from _compare(value, most, False, width)
+    elif signs := true_for(part.function):
+        left, right = part.arguments
+        for at_least, excluded in ((True, -1), (False, 1)):
+            if excluded not in signs:
+                yield from _compare(left, right, at_least, width)
 
 
-def _compare(function: str, left: Expr, right: Expr, width: int) -> Iterator[_Comparison]:
+def _compare(left: Expr, right: Expr, at_least: bool, width: int) -> Iterator[_Comparison]:
     if left.type.kind not in ORDERED or not left.type.same_kind(right.type):
         return
     sides = sides_of(left, width), sides_of(right, width)
     if {frozenset({"left"}), frozenset({"right"})} != set(sides):
         return
     port = int("right" in sides[0])
-    yield _Comparison(port, left, right, function in _AT_LEAST)
-    yield _Comparison(1 - port, right, left, _MIRRORED[function] in _AT_LEAST)
+    yield _Comparison(port, left, right, at_least)
+    yield _Comparison(1 - port, right, left, not at_least)
 
 
 def _operands(condition: Expr) -> tuple[Expr, ...]:

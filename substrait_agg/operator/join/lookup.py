@@ -258,7 +258,7 @@ def order_codes(values: pa.Array) -> Hashes:
     present = as_mask(values.is_valid())
     values = values.drop_null()
     words = encode([values], [Component(values.type)]).words
-    codes[present] = _cut(*words, values.type.precision) if len(words) > 1 else words[0]
+    codes[present] = _cut(words[0], words[1], values.type.precision) if len(words) > 1 else words[0]
     return codes
 
 

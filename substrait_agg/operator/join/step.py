@@ -135,7 +135,7 @@ def _count_rows(changed: pa.RecordBatch, old: Arrangement | None, enough: int) -
     """Return the number of different rows of a side; exactly only if it may exceed `enough`."""
     stored = 0 if old is None else old.row_bound
     if old is None or not stored or stored + changed.num_rows <= enough:
-        return stored + changed.num_rows
+        return int(stored + changed.num_rows)
     parts = [pa.Table.from_batches([changed]), *old.scan()]
     return int(consolidate_rows(pa.concat_tables(parts)).num_rows)
 
