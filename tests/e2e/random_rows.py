@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.e2e.model import measured
 from tests.e2e.plans import Builder, Json, aggregate, column, kind_of, read
 from tests.e2e.rows import Bag, plain
+from tests.operator.measures_reference import measured
 
 KEYS: dict[str, tuple[str, list[Any]]] = {
     "ki": ("i32", [None, 0, -1, 2**31 - 1]),

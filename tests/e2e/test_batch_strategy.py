@@ -15,10 +15,10 @@ from substrait_agg.commit.tasks.task_plan import TaskResult
 from substrait_agg.spark.execution import operator_job, partial_aggregation
 from tests.e2e.feeds import Feed, check
 from tests.e2e.files import write_in_order
-from tests.e2e.model import measured
 from tests.e2e.plans import Builder, aggregate, column, read
 from tests.e2e.rows import Bag, bag, plain
 from tests.e2e.running import Views, check_versions, maintain, observed_strategy
+from tests.operator.measures_reference import measured
 from tests.sampling import sample
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ import substrait_agg as sa
 from tests.e2e import plans
 from tests.e2e.feeds import Change, Feed
 from tests.e2e.files import write_in_order
-from tests.e2e.model import measured
 from tests.e2e.plans import Builder, aggregate, column, filtered, literal, read, union_all
 from tests.e2e.rows import Bag
 from tests.e2e.running import check_versions
 from tests.local.run import run
+from tests.operator.measures_reference import measured
 
 COLUMNS = {"k": "i64", "x": "i64", "z": "fp64"}
 Batches = Sequence[Sequence[Change]]

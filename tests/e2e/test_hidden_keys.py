@@ -17,10 +17,10 @@ import pytest
 
 import substrait_agg as sa
 from tests.e2e.feeds import Feed, check, churn
-from tests.e2e.model import measured
 from tests.e2e.plans import Builder, Json, aggregate, column, projected, read
 from tests.e2e.rows import Bag, plain
 from tests.e2e.running import starting
+from tests.operator.measures_reference import measured
 from tests.sampling import sample, seeds
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import pytest
 
 import substrait_agg as sa
 from tests.e2e.feeds import Feed, check
-from tests.e2e.model import measured
 from tests.e2e.plans import Builder, aggregate, column, read
 from tests.e2e.rows import Bag, plain
+from tests.operator.measures_reference import measured
 from tests.sampling import sample
 
 if TYPE_CHECKING:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from substrait_agg.plan.types import decimal
 from tests.e2e.rows import Bag
+from tests.operator.measures_values import as_type
 
 PLANS = Path(__file__).parents[2] / "plans" / "tpch"
 
@@ -69,9 +69,7 @@ class Producer:
         for flag, status, *sums, discount, count in _duckdb(rows, _SUMS, [self.until]):
             totals = (sums[0], sums[1], discount)
             scale = self.average[1]
-            averages = [
-                Decimal(f"{half_away(Fraction(t) / count, scale)}e-{scale}") for t in totals
-            ]
+            averages = [as_type(Fraction(t) / count, decimal(38, scale), "") for t in totals]
             found[flag, status, *sums, *averages, count] += 1
         return found
 
@@ -85,12 +83,6 @@ def _duckdb(rows: pa.Table, query: str, parameters: list[str]) -> list[tuple[Any
         connection.register("lineitem", rows)
         found: list[tuple[Any, ...]] = connection.execute(query, parameters).fetchall()
     return found
-
-
-def half_away(value: Fraction, scale: int) -> int:
-    """The value in units of 10^-scale, half rounded away from zero."""
-    size: int = math.floor(abs(value) * 10**scale + Fraction(1, 2))
-    return -size if value < 0 else size
 
 
 def _datafusion(folder: str) -> Producer:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from substrait_agg.bind.bound import BoundMeasure, MeasureSort
+from substrait_agg.bind.bound import BoundMeasure, Column, MeasureSort
 from substrait_agg.plan.types import Type
 from tests.operator.measures_values import (
     NAN,
@@ -29,7 +29,7 @@ from tests.operator.measures_values import (
 )
 from tests.operator.rounding import round_float, round_whole
 
-__all__ = ["Row", "Values", "canonical", "canonical_as", "evaluate", "value_of"]
+__all__ = ["Row", "Values", "canonical", "canonical_as", "evaluate", "measured", "value_of"]
 
 # --- measures ------------------------------------------------------------------------------------
 
@@ -349,3 +349,18 @@ _ORDERED: dict[str, Callable[[BoundMeasure, Sequence[Row]], Any]] = {
     **dict.fromkeys(("min_by", "max_by"), _by),
     "list_union_distinct": _union,
 }
+
+
+# --- measures of a column ------------------------------------------------------------------------
+
+Pair = tuple[Any, int]
+"""A value and the weight of its row."""
+
+
+def measured(kind: Any, pairs: Iterable[Pair], output: str, *, saturate: bool = False) -> Any:
+    """The canonical value of a measure of one argument, whose type is a text, over (value, weight) pairs."""
+    name, _, params = output.rstrip("!>").partition("<")
+    type_ = Type(name, params=tuple(map(int, params.split(","))) if params else ())
+    options = (("OVERFLOW", "SATURATE"),) if saturate else ()
+    measure = BoundMeasure(kind, (Column(type_, 0),), None, type_, kind, "", options=options)
+    return value_of(measure, [Row((value,), weight) for value, weight in pairs], 0)

@@ -5,24 +5,19 @@ files, and shows the view.
 from __future__ import annotations
 
 import math
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.documents.snapshot import OperatorState
-from substrait_agg.commit.hash_ranges import partition_range, sort_hash
-from substrait_agg.commit.tasks.task import run_task
-from substrait_agg.commit.tasks.task_plan import TaskPlan, TaskResult
+from substrait_agg.commit.hash_ranges import sort_hash
+from substrait_agg.commit.tasks.task_plan import TaskResult
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.aggregate import values
 from substrait_agg.operator.aggregate.eviction import closed_schema
@@ -44,7 +39,6 @@ from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import BOOL, Type
 from substrait_agg.state import merging, ordered, run
 from substrait_agg.state.ordered import OrderedTree
-from substrait_agg.state.run import RunFile
 from substrait_agg.state.tree import KeyedTree
 from tests.operator.measures_columns import NAMES
 from tests.operator.measures_reference import (
@@ -56,21 +50,12 @@ from tests.operator.measures_reference import (
     value_of,
 )
 from tests.operator.specs import operator_spec
+from tests.operator.tasks import SPREAD, TaskRunner, hash_of
 
 Shown = dict[Values, Values]
-Runs = tuple[RunFile, ...]
-SPREAD = 2**32
 
 
-@dataclass(frozen=True)
-class Version:
-    """The content of a snapshot of the operator."""
-
-    number: int = 0
-    state: OperatorState = field(default_factory=OperatorState)
-
-
-class World:
+class World(TaskRunner):
     """Applies batches, stores the changelog, and returns the view.
 
     Args:
@@ -83,14 +68,13 @@ class World:
     def __init__(self, node: Node, folder: Path, spread: int = SPREAD, **sizes: int) -> None:
         self.node = node
         self.spec: OperatorSpec = replace(operator_spec(node), **sizes)  # type: ignore[arg-type]
-        self.folder = folder
+        super().__init__(
+            GroupOperator(self.spec), folder, self.spec.output.names, final=True, cut=4
+        )
         self.spread = spread
         self.rows: list[Row] = []
         self.log: Counter[Values] = Counter()
-        self.now = Version()
         self.results: list[TaskResult] = []
-        for name in ("state", "changes"):
-            (folder / name).mkdir(exist_ok=True)
 
     # --- batches ---------------------------------------------------------------------------------
 
@@ -111,45 +95,31 @@ class World:
         number = self.now.number + (not again)
         rows = [replace(row, batch=number, place=i) for i, row in enumerate(rows)]
         self.rows += rows
-        partitions = 1 if self.spec.is_global else partitions
-        results = [self._task(p, partitions, rows, rules, number) for p in range(partitions)]
+        results = self.run(
+            self._exchanged(rows),
+            1 if self.spec.is_global else partitions,
+            again=again,
+            emission=rules,
+            initial_groups=self._initial_groups() if number == 1 else (),
+        )
         assert not any(r.misplaced or r.decimal_overflow for r in results)
-        self.now = Version(number, OperatorState.union(r.state for r in results))
-        for change in (c for r in results for c in r.changes):
-            self._apply(
-                pq.ParquetFile(self.folder / "changes" / change.name).read(use_threads=False)
-            )
+        for table in self.changes_of(results):
+            self._apply(table)
         self.results = results
 
-    def _task(
-        self, p: int, partitions: int, rows: Sequence[Row], emission: Emission, number: int
-    ) -> TaskResult:
-        low, high = partition_range(p, partitions)
-        plan = TaskPlan(
-            checkpoint=str(self.folder),
-            node=0,
-            operator=GroupOperator(self.spec),
-            low=low,
-            high=high,
-            state=self.now.state.within(low, high),
-            watermark_pass=number == self.now.number,
-            version=number,
-            emission=emission,
-            columns=tuple((n, n) for n in self.spec.output.names),
-            final=True,
-            unaggregated=True,
-            initial_groups=tuple(s for s in self._initial_groups() if low <= s[0] <= high)
-            if number == 1
-            else (),
-        )
-        batches = []
-        if rows:
-            # The exchange leaves out what tasks compute from other arguments.
-            whole = self.raw_rows(rows).drop_columns([f"x{m.argument}" for m in self.spec.masked])
-            mine = whole.filter(pa.array(whole.column("__m").to_numpy() % partitions == p))
-            batches = [mine.slice(i, 4) for i in range(0, mine.num_rows, 4)]
-            batches = batches if mine.num_rows < 1000 else [mine]
-        return run_task(plan, batches)
+    def _exchanged(self, rows: Sequence[Row]) -> pa.RecordBatch | None:
+        """The rows without what tasks compute from other arguments."""
+        if not rows:
+            return None
+        return self.raw_rows(rows).drop_columns([f"x{m.argument}" for m in self.spec.masked])
+
+    def cut_rows(
+        self, rows: pa.RecordBatch | None, p: int, partitions: int
+    ) -> list[pa.RecordBatch]:
+        """The rows of a partition, many of them in one piece."""
+        batches = super().cut_rows(rows, p, partitions)
+        many = len(batches) * self.cut > 1000
+        return [pa.concat_batches(batches)] if many else batches
 
     def _initial_groups(self) -> tuple[tuple[int, int], ...]:
         if self.spec.is_global:
@@ -164,8 +134,7 @@ class World:
     def _hashes(self, key: Values) -> tuple[int, int]:
         if not key:
             return 0, 0
-        hashed = zlib.crc32(repr(canonical(key)).encode()) % self.spread * 2654435761 & 0xFFFFFFFF
-        return hashed - (1 << 32) if hashed >> 31 else hashed, 7
+        return hash_of(canonical(key), self.spread), 7
 
     def _keys(self, row: Row) -> list[Values]:
         """The key of a row in each grouping set."""
@@ -225,7 +194,7 @@ class World:
         """The rows shown, of open and of closed groups: key -> values of the measures."""
         keys = len(self.spec.keys)
         shown: Shown = {}
-        for part in (*self._scan(self.now.state[GROUP], self.spec.layout.schema), *self.closed()):
+        for part in (*self._groups(), *self.closed()):
             values = _tuples(part.select(self.spec.output.names))
             for row, weight in zip(values, part.column("shown").to_pylist(), strict=True):
                 assert weight in (0, 1)
@@ -234,19 +203,17 @@ class World:
                     shown[row[:keys]] = row[keys:]
         return shown
 
-    def _scan(self, runs: Runs, schema: pa.Schema) -> Iterator[pa.Table]:
-        files = FolderFiles(self.folder / "state")
-        return KeyedTree(files, runs, schema, len(self.spec.keys)).scan()
+    def _groups(self) -> Iterator[pa.Table]:
+        return self.scan(GROUP, self.spec.layout.schema, len(self.spec.keys))
 
     def closed(self) -> Iterator[pa.Table]:
         """The rows of closed groups."""
-        return self._scan(self.now.state[CLOSED], closed_schema(self.spec))
+        return self.scan(CLOSED, closed_schema(self.spec), len(self.spec.keys))
 
     def pending(self) -> KeyedTree:
         """The tree of the groups that wait."""
-        files = FolderFiles(self.folder / "state")
         keys = self.spec.keys
-        return KeyedTree(files, self.now.state[PENDING], pending_schema(keys), len(keys))
+        return KeyedTree(self.files, self.state[PENDING], pending_schema(keys), len(keys))
 
     def waiting_groups(self) -> dict[Values, tuple[int, int]]:
         """The groups that wait: key -> rows since the last emission, and when the last came."""
@@ -268,23 +235,21 @@ class World:
 
     def groups_kept(self) -> int:
         """Groups in the group tree, shown or not."""
-        return sum(
-            part.num_rows for part in self._scan(self.now.state[GROUP], self.spec.layout.schema)
-        )
+        return sum(part.num_rows for part in self._groups())
 
     def open_groups(self) -> set[Values]:
         """The keys of the groups in the group tree, shown or not."""
         keys = [f"k{i}" for i in range(len(self.spec.keys))]
-        parts = self._scan(self.now.state[GROUP], self.spec.layout.schema)
+        parts = self._groups()
         return {key for part in parts for key in _tuples(part.select(keys))}
 
     def entries_kept(self) -> int:
         """Entries in all ordered trees with a weight other than 0."""
-        files, total = FolderFiles(self.folder / "state"), 0
+        total = 0
         for i in range(len(self.spec.trees)):
             together = self.spec.together(i)
             layout = self.spec.trees[together[0]].layout
-            tree = OrderedTree(files, self.now.state[entries_tree(together[0])], layout)
+            tree = OrderedTree(self.files, self.state[entries_tree(together[0])], layout)
             weight = layout.weights[together.index(i)]
             total += sum(int((part.column(weight).to_numpy() != 0).sum()) for part in tree.scan())
         return total

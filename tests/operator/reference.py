@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -17,6 +16,8 @@ from substrait_agg.operator.common.spec import MeasureSpec, OperatorSpec
 from substrait_agg.operator.numeric.delta import MINUS_BIN, NAN_BIN, PLUS_BIN
 from substrait_agg.plan.types import FP32, FP64, I64, Type, decimal
 from substrait_agg.required import require
+from tests.operator.measures_reference import measured
+from tests.operator.tasks import hash_of
 
 INT, FLOAT, DECIMAL = 0, 1, 2
 SCALE = 4
@@ -98,8 +99,7 @@ def raw_rows(spec: OperatorSpec, rows: Sequence[Row], spread: int) -> pa.RecordB
 
 
 def _key_hash(spec: OperatorSpec, row: Row, spread: int) -> int:
-    hashed = zlib.crc32(repr(row.key).encode()) % spread if spec.keys else 0
-    return _signed(hashed * 2654435761)
+    return hash_of(row.key, spread) if spec.keys else 0
 
 
 # --- partial sums, row by row ----------------------------------------------------------------
@@ -136,11 +136,6 @@ def partial_sums(spec: OperatorSpec, rows: Sequence[Row], spread: int) -> pa.Rec
     types |= {f"k{i}": t for i, t in enumerate(spec.keys)}
     arrays = {n: pa.array(c, types.get(n, pa.int64())) for n, c in columns.items()}
     return pa.RecordBatch.from_pydict(arrays)
-
-
-def _signed(value: int) -> int:
-    value &= 0xFFFFFFFF
-    return value - (1 << 32) if value >> 31 else value
 
 
 def _limbs(value: int, count: int, size: int) -> list[int]:
@@ -223,72 +218,25 @@ def expected(spec: OperatorSpec, rows: Iterable[Row]) -> dict[tuple[Any, ...], t
 
 
 def _values(rows: list[Row]) -> tuple[Any, ...]:
-    total = max(0, sum(r.weight for r in rows))
-    ints = [(Fraction(i), r.weight) for r in rows if (i := r.values[INT]) is not None]
-    units = [(Fraction(d), r.weight) for r in rows if (d := r.values[DECIMAL]) is not None]
-    floats = [(x, r.weight) for r in rows if (x := r.values[FLOAT]) is not None]
-    n, s = _count_and_sum(ints)
-    m, u = _count_and_sum(units)
-    k = sum(w for _, w in floats)
+    def value(kind: str, argument: int, output: str) -> Any:
+        pairs = [(_argument(row, argument), row.weight) for row in rows]
+        return measured(kind, pairs, output, saturate=True)
+
     return (
-        total,
-        max(0, n),
-        _clip(int(s)) if n > 0 else None,
-        _clip(int(s)) if n > 0 else Decimal(0),
-        max(-(2**63), min(2**63 - 1, math.trunc(s / n))) if n > 0 else None,
-        float(s / n) if n > 0 else None,
-        _float_sum(floats, 1) if k > 0 else None,
-        _float_sum(floats, k) if k > 0 else None,
-        _float_sum(floats, k, single=True) if k > 0 else None,
-        _clip(int(u), SCALE) if m > 0 else None,
-        _clip(_half_away(u * 100 / m), 6) if m > 0 else None,
+        max(0, sum(row.weight for row in rows)),
+        value("count", INT, "i64"),
+        value("sum", INT, "decimal<38,0>"),
+        value("sum0", INT, "decimal<38,0>"),
+        value("avg", INT, "i64"),
+        value("avg", INT, "fp64"),
+        value("sum", FLOAT, "fp64"),
+        value("avg", FLOAT, "fp64"),
+        value("avg", FLOAT, "fp32"),
+        value("sum", DECIMAL, f"decimal<38,{SCALE}>"),
+        value("avg", DECIMAL, "decimal<38,6>"),
     )
 
 
-def _count_and_sum(values: list[tuple[Fraction, int]]) -> tuple[int, Fraction]:
-    return sum(w for _, w in values), sum((v * w for v, w in values), Fraction(0))
-
-
-def _clip(unscaled: int, scale: int = 0) -> Decimal:
-    most = 10**38 - 1
-    # Written out: arithmetic on Decimal would round to the context's 28 digits.
-    return Decimal(f"{max(-most, min(most, unscaled))}e-{scale}")
-
-
-def _half_away(value: Fraction) -> int:
-    size = math.floor(abs(value) + Fraction(1, 2))
-    return -size if value < 0 else size
-
-
-def _float_sum(values: list[tuple[float, int]], divisor: int, *, single: bool = False) -> float:
-    def present(test: Any) -> bool:
-        return sum(w for v, w in values if test(v)) > 0
-
-    plus, minus = present(lambda v: v == math.inf), present(lambda v: v == -math.inf)
-    if present(math.isnan) or (plus and minus):
-        return math.nan
-    if plus or minus:
-        return math.inf if plus else -math.inf
-    total = sum((Fraction(v) * w for v, w in values if math.isfinite(v)), Fraction(0)) / divisor
-    return _round_single(total) if single else _round_double(total)
-
-
-def _round_double(value: Fraction) -> float:
-    try:
-        return float(value) + 0.0
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
-def _round_single(value: Fraction) -> float:
-    """Nearest fp32, ties to even, rounded once."""
-    if value == 0:
-        return 0.0
-    size = abs(value)
-    exponent = max(-126, size.numerator.bit_length() - size.denominator.bit_length() - 1)
-    while size >= Fraction(2) ** (exponent + 1):
-        exponent += 1
-    unit = Fraction(2) ** (exponent - 23)
-    rounded = round(size / unit) * unit
-    result = math.inf if rounded >= Fraction(2) ** 128 else float(rounded)
-    return -result if value < 0 else result
+def _argument(row: Row, argument: int) -> Any:
+    value = row.values[argument]
+    return value if argument != DECIMAL or value is None else Fraction(value, 10**SCALE)

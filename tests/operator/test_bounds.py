@@ -19,11 +19,12 @@ from substrait_agg.state import run
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.segments import Segments
 from tests.calls import calls_of
-from tests.operator import measures_world
+from tests.operator import tasks
 from tests.operator.measures_build import EVERYTHING, gone, measure, row, world
 from tests.operator.measures_draw import DRAWS, DrawnMeasures, node_of
 from tests.operator.measures_reference import Row
-from tests.operator.measures_world import Version, World
+from tests.operator.measures_world import World, merging_soon
+from tests.operator.tasks import Version
 
 
 class Counted(World):
@@ -31,15 +32,15 @@ class Counted(World):
 
     calls = 0
 
-    def _task(self, *arguments: Any, **more: Any) -> Any:
+    def run(self, *arguments: Any, **more: Any) -> Any:
         def counted(plan: Any, batches: list[pa.RecordBatch]) -> Any:
             whole = pa.Table.from_batches(batches).combine_chunks().to_batches()
             results: list[Any] = []
             self.calls = calls_of(lambda: results.append(run_task(plan, whole)))
             return results[0]
 
-        with patch.object(measures_world, "run_task", counted):
-            return super()._task(*arguments, **more)
+        with patch.object(tasks, "run_task", counted):
+            return super().run(*arguments, **more)
 
 
 def mixed(groups: int) -> list[Row]:
@@ -107,7 +108,7 @@ def test_new_groups_of_a_hash_get_the_numbers_that_are_free(tmp_path: Path) -> N
     """
     made = world(tmp_path, *EVERYTHING, spread=1, page_rows=2)
     random = Random(5)
-    with measures_world.merging_soon(1, 1 << 20):
+    with merging_soon(1, 1 << 20):
         there: set[int] = set()
         for _ in range(12):
             moved = set(random.sample(range(12), 5))

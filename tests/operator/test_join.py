@@ -14,16 +14,12 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from substrait_agg.bind.bound import Call, Column, Expr, JoinKind
 from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.documents.snapshot import OperatorState
-from substrait_agg.commit.tasks.task import run_task
-from substrait_agg.commit.tasks.task_plan import TaskPlan
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.common.names import PORT, WEIGHT, arrangement_tree
@@ -35,7 +31,8 @@ from substrait_agg.spark.execution.driver import _VERIFIER, Driver
 from substrait_agg.state import arrangement
 from substrait_agg.state import run as runs
 from substrait_agg.state.arrangement import ArrangementLayout
-from substrait_agg.state.run import HASH_MAX, is_verified, verify_runs
+from substrait_agg.state.run import is_verified, verify_runs
+from tests.operator.tasks import TaskRunner
 
 Row = tuple[int | None, str]
 Batch = Sequence[tuple[int, Row, int]]
@@ -92,27 +89,18 @@ def rows_of(batch: Batch, join: JoinSpec, hashes: int) -> list[pa.RecordBatch]:
     return [pa.RecordBatch.from_pydict(columns)]
 
 
-class Run:
+class Run(TaskRunner):
     """Runs a join batch by batch, and keeps the sum of its changes."""
 
     def __init__(self, folder: Path, join: JoinSpec, hashes: int) -> None:
-        self.folder, self.join, self.hashes = folder, join, hashes
-        self.state, self.version = OperatorState(), 0
+        names = (f"v{i}" for i in range(len(join.types)))
+        super().__init__(JoinOperator(join), folder, names, final=False, cut=1000)
+        self.join, self.hashes = join, hashes
         self.output: Counter[tuple[Any, ...]] = Counter()
-        for name in ("state", "changes"):
-            (folder / name).mkdir()
 
     def batch(self, batch: Batch) -> None:
-        names = tuple((f"v{i}", f"c{i}") for i in range(len(self.join.types)))
-        self.version += 1
-        plan = TaskPlan(
-            checkpoint=str(self.folder), node=0, operator=JoinOperator(self.join), low=0, high=HASH_MAX,
-            state=self.state, version=self.version, columns=names, final=False, unaggregated=True,
-        )  # fmt: skip
-        done = run_task(plan, rows_of(batch, self.join, self.hashes))
-        self.state = done.state
-        for file in done.changes:
-            table = pq.ParquetFile(self.folder / "changes" / file.name).read(use_threads=False)
+        (rows,) = rows_of(batch, self.join, self.hashes)
+        for table in self.changes_of(self.run(rows)):
             for *row, weight in zip(*(c.to_pylist() for c in table.columns), strict=True):
                 self.output[tuple(row)] += weight
         self.output = Counter({row: n for row, n in self.output.items() if n})
@@ -233,9 +221,8 @@ def test_a_single_join_with_a_condition_forgets_rows_that_are_gone(tmp_path: Pat
 def job_of(run: Run) -> OperatorJob:
     """The join of a run in its next batch."""
     node: Any = None
-    names = tuple((f"v{i}", f"c{i}") for i in range(len(run.join.types)))
     return OperatorJob(
-        node, JoinOperator(run.join), str(run.folder), 1, run.state, run.version + 1, ALL, names, final=False
+        node, run.operator, str(run.folder), 1, run.state, run.now.number + 1, ALL, run.columns, final=False
     )  # fmt: skip
 
 

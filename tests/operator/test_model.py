@@ -11,23 +11,19 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import OperatorState
-from substrait_agg.commit.hash_ranges import partition_range
 from substrait_agg.commit.tasks.task import run_task
-from substrait_agg.commit.tasks.task_plan import TaskPlan, TaskResult
 from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.common.emission import ALL, NONE
 from substrait_agg.operator.common.names import GROUP, PENDING
 from substrait_agg.operator.common.spec import OperatorSpec
-from substrait_agg.state.tree import KeyedTree
 from tests.operator.measures_world import merging_soon
 from tests.operator.reference import Row, expected, partial_sums, raw_rows, spec_for
+from tests.operator.tasks import TaskRunner
 from tests.sampling import examples
 
 Rows = list[tuple[Any, ...]]
@@ -36,59 +32,32 @@ ROWS_AT_ONCE = 4
 """Rows per Arrow batch, so that a task sees batches with and without large weights."""
 
 
-class World:
-    """An operator with its folder: applies batches, stores the changelog, and returns the view."""
+class World(TaskRunner):
+    """An operator: applies batches, stores the changelog, and returns the view."""
 
     def __init__(self, spec: OperatorSpec, folder: Path, spread: int, *, raw: bool = False) -> None:
+        super().__init__(
+            GroupOperator(spec), folder, spec.output.names, final=True, cut=ROWS_AT_ONCE
+        )
         self.spec = spec
         self.raw = raw
-        self.folder = folder
         self.spread = spread
         self.rows: list[Row] = []
-        self.state = OperatorState()
         self.log: Counter[tuple[Any, ...]] = Counter()
-        self.version = 0
-        for name in ("state", "changes"):
-            (folder / name).mkdir()
 
     def batch(self, rows: Sequence[Row], partitions: int = 1, *, emit: bool = True) -> None:
         """Run one batch over all partitions."""
         self.rows += rows
-        self.version += 1
-        results = [
-            self._task(p, 1 if self.spec.is_global else partitions, rows, emit=emit)
-            for p in range(1 if self.spec.is_global else partitions)
-        ]
-        self.state = OperatorState.union(r.state for r in results)
-        for change in (c for r in results for c in r.changes):
-            self._apply(
-                pq.ParquetFile(self.folder / "changes" / change.name).read(use_threads=False)
-            )
-
-    def _task(self, p: int, partitions: int, rows: Sequence[Row], *, emit: bool) -> TaskResult:
         make = raw_rows if self.raw else partial_sums
-        mine = make(self.spec, rows, self.spread) if rows else None
-        plan = self.plan(p, partitions, emit=emit)
-        return run_task(plan, _of_partition(mine, p, partitions) if mine is not None else ())
-
-    def plan(self, p: int, partitions: int, *, emit: bool) -> TaskPlan:
-        """The task of a partition in the current version."""
-        low, high = partition_range(p, partitions)
-        names = self.spec.output.names
-        return TaskPlan(
-            checkpoint=str(self.folder),
-            node=0,
-            operator=GroupOperator(self.spec),
-            low=low,
-            high=high,
-            state=self.state.within(low, high),
-            version=self.version,
+        results = self.run(
+            make(self.spec, rows, self.spread) if rows else None,
+            1 if self.spec.is_global else partitions,
             emission=ALL if emit else NONE,
-            columns=tuple((n, n) for n in names),
-            final=True,
             unaggregated=self.raw,
-            initial_groups=((0, 0),) if self.spec.is_global and self.version == 1 else (),
+            initial_groups=((0, 0),) if self.spec.is_global and not self.now.number else (),
         )
+        for table in self.changes_of(results):
+            self._apply(table)
 
     def _apply(self, changes: pa.Table) -> None:
         rows = _tuples(changes.drop_columns(["__version", "__weight"]))
@@ -103,10 +72,8 @@ class World:
 
     def view(self) -> Counter[tuple[Any, ...]]:
         """The rows shown, from the group tree."""
-        files = FolderFiles(self.folder / "state")
-        tree = KeyedTree(files, self.state[GROUP], self.spec.layout.schema, len(self.spec.keys))
         shown: Counter[tuple[Any, ...]] = Counter()
-        for part in tree.scan():
+        for part in self.scan(GROUP, self.spec.layout.schema, len(self.spec.keys)):
             values = _tuples(part.select(self.spec.output.names))
             for row, weight in zip(values, part.column("shown").to_pylist(), strict=True):
                 shown[row] += weight
@@ -119,12 +86,6 @@ class World:
         )
         assert self.view() == wanted
         assert +self.log == wanted
-
-
-def _of_partition(batch: pa.RecordBatch, p: int, partitions: int) -> list[pa.RecordBatch]:
-    murmur = batch.column("__m").to_numpy()
-    mine = batch.filter(pa.array(murmur % partitions == p))
-    return [mine.slice(i, ROWS_AT_ONCE) for i in range(0, mine.num_rows, ROWS_AT_ONCE)]
 
 
 def _tuples(table: pa.Table) -> Rows:
@@ -215,14 +176,15 @@ def test_sums_without_halves_are_not_applied_to_large_weights(tmp_path: Path) ->
     large = small.set_column(
         small.schema.get_field_index("__large"), "__large", pa.array([None] * 5 + [1], pa.int64())
     )
-    plan = world.plan(0, 1, emit=True)
-    refused = run_task(plan, _of_partition(large, 0, 1))
+    plan = world.plan(0, 1, 0, unaggregated=False)
+    refused = run_task(plan, world.cut_rows(large, 0, 1))
     assert refused.large_weights
     assert refused.state == OperatorState()
     assert not refused.changes
-    assert not run_task(plan, _of_partition(small, 0, 1)).large_weights
+    assert not run_task(plan, world.cut_rows(small, 0, 1)).large_weights
     heavy = [replace(rows[0], weight=2**31), *rows[1:]]
-    assert run_task(plan, _of_partition(partial_sums(spec, heavy, 2**32), 0, 1)).large_weights
+    halves = world.cut_rows(partial_sums(spec, heavy, 2**32), 0, 1)
+    assert run_task(plan, halves).large_weights
 
 
 def test_the_additive_case_that_loses_two_in_floating_point(tmp_path: Path) -> None:

@@ -11,14 +11,10 @@ import pyarrow as pa
 import pytest
 
 from substrait_agg.commit.tasks import task
-from substrait_agg.commit.tasks.task import run_task
-from substrait_agg.commit.tasks.task_plan import TaskPlan
-from substrait_agg.operator.aggregate.operator import GroupOperator
-from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.state.ordered import OrderedTree
 from tests.operator.measures_build import measure, world
-from tests.operator.measures_world import Version, World
+from tests.operator.measures_world import World
 
 _opened: list[OrderedTree] = []
 
@@ -51,20 +47,6 @@ def batch(made: World, keys: Any, values: Any, weights: Any) -> tuple[int, int]:
         Rows read from ordered trees to answer questions, and rows written to new runs of this version.
     """
     _opened.clear()
-    number = made.now.number + 1
-    plan = TaskPlan(
-        checkpoint=str(made.folder),
-        node=0,
-        operator=GroupOperator(made.spec),
-        low=0,
-        high=2**64 - 1,
-        state=made.now.state,
-        version=number,
-        emission=ALL,
-        columns=tuple((n, n) for n in made.spec.output.names),
-        final=True,
-        unaggregated=True,
-    )
     hashes = (np.asarray(keys, np.int64) * 2654435761 & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
     columns = {
         "__m": hashes,
@@ -74,10 +56,9 @@ def batch(made: World, keys: Any, values: Any, weights: Any) -> tuple[int, int]:
         WEIGHT: np.asarray(weights, np.int64),
     }
     rows = pa.RecordBatch.from_pydict({n: pa.array(c) for n, c in columns.items()})
-    result = run_task(plan, [rows])
-    before = {f.name for f in made.now.state.runs}
-    made.now = Version(number, result.state)
-    written = sum(f.rows for f in result.state.runs if f.name not in before)
+    before = {f.name for f in made.state.runs}
+    made.run(rows)
+    written = sum(f.rows for f in made.state.runs if f.name not in before)
     return sum(tree.rows_read for tree in _opened), written
 
 

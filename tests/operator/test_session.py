@@ -5,7 +5,6 @@ tiny pages.
 from __future__ import annotations
 
 import random
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,27 +13,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.documents.snapshot import OperatorState
-from substrait_agg.commit.hash_ranges import partition_range
-from substrait_agg.commit.tasks.task import run_task
-from substrait_agg.commit.tasks.task_plan import TaskPlan
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction
 from substrait_agg.operator.common.emission import ALL, Emission
-from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.operator.common.names import GROUP, WEIGHT
 from substrait_agg.operator.sessionize.spec import SessionSpec
 from substrait_agg.operator.sessionize.step import SessionOperator, Spans, sessions
 from substrait_agg.state import ordered
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile
-from substrait_agg.state.tree import KeyedTree
 from tests.operator.specs import operator_spec
+from tests.operator.tasks import SPREAD, TaskRunner, hash_of
 from tests.sampling import seeds
 from tests.windowed import grouped, interval
 
@@ -78,73 +71,42 @@ def session_of(time: int, live: Sequence[int], gap: int) -> tuple[int, int]:
 # --- the operator ------------------------------------------------------------------------------
 
 
-class World:
-    """The operator with its folder: batches in, the sum of its changes out."""
+class World(TaskRunner):
+    """The operator: batches in, the sum of its changes out."""
 
     def __init__(
         self,
         folder: Path,
         *,
         early: EarlyRetraction = "carry",
-        spread: int = 2**32,
+        spread: int = SPREAD,
         page_rows: int = 4,
         slice_rows: int = 50,
     ) -> None:
         plan = sa.load(grouped("session", interval(micros=GAP))).bind()
-        self.node = lower(plan, {("goals",): "weighted"}, early).operators[0]
-        spec = operator_spec(self.node)
+        node = lower(plan, {("goals",): "weighted"}, early).operators[0]
+        spec = operator_spec(node)
         assert isinstance(spec, SessionSpec)
         self.spec = replace(spec, page_rows=page_rows, slice_rows=slice_rows)
-        self.folder, self.spread = folder, spread
-        self.state = OperatorState()
-        self.version = 0
+        super().__init__(SessionOperator(self.spec), folder, node.columns, final=False, cut=7)
+        self.spread = spread
         self.log: Counter[Told] = Counter()
         self.changes: list[tuple[Told, int]] = []
         self.kept_aside = 0
-        for name in ("state", "changes"):
-            (folder / name).mkdir()
 
     def batch(
         self, rows: Sequence[tuple[Row, int]], partitions: int = 1, emission: Emission = ALL
     ) -> None:
         """Take up rows with their weights."""
-        self.version += 1
-        whole = self._raw(rows) if rows else None
+        results = self.run(self._raw(rows) if rows else None, partitions, emission=emission)
         self.changes = []
-        results = []
-        for p in range(partitions):
-            low, high = partition_range(p, partitions)
-            batches = []
-            if whole is not None:
-                mine = whole.filter(pa.array(whole.column("__m").to_numpy() % partitions == p))
-                batches = [mine.slice(i, 7) for i in range(0, mine.num_rows, 7)]
-            results.append(run_task(self._plan(low, high, emission), batches))
-        self.state = OperatorState.union(r.state for r in results)
-        for result in results:
-            self.kept_aside += result.counters["quarantined"]
-            for change in result.changes:
-                self._apply(
-                    pq.ParquetFile(self.folder / "changes" / change.name).read(use_threads=False)
-                )
+        self.kept_aside += sum(result.counters["quarantined"] for result in results)
+        for changes in self.changes_of(results):
+            self._apply(changes)
         self.log = Counter({row: w for row, w in self.log.items() if w})
 
-    def _plan(self, low: int, high: int, emission: Emission) -> TaskPlan:
-        return TaskPlan(
-            checkpoint=str(self.folder),
-            node=0,
-            operator=SessionOperator(self.spec),
-            low=low,
-            high=high,
-            state=self.state.within(low, high),
-            version=self.version,
-            emission=emission,
-            columns=tuple((name, name) for name in self.node.columns),
-            final=False,
-            unaggregated=True,
-        )
-
     def _raw(self, rows: Sequence[tuple[Row, int]]) -> pa.RecordBatch:
-        hashes = [self._hash(team) for (team, _, _), _ in rows]
+        hashes = [hash_of(team, self.spread) for (team, _, _), _ in rows]
         return pa.RecordBatch.from_pydict(
             {
                 "__m": pa.array(hashes, pa.int32()),
@@ -155,10 +117,6 @@ class World:
                 WEIGHT: pa.array([weight for _, weight in rows], pa.int64()),
             }
         )
-
-    def _hash(self, team: str | None) -> int:
-        hashed = zlib.crc32(repr(team).encode()) % self.spread * 2654435761 & 0xFFFFFFFF
-        return hashed - (1 << 32) if hashed >> 31 else hashed
 
     def _apply(self, changes: pa.Table) -> None:
         window = changes.column("v0").combine_chunks()
@@ -178,14 +136,13 @@ class World:
     def entries(self) -> int:
         """Entries kept."""
         layout = self.spec.trees[0].layout
-        files = FolderFiles(self.folder / "state")
-        return sum(part.num_rows for part in OrderedTree(files, self.state["tree0"], layout).scan())
+        tree = OrderedTree(self.files, self.state["tree0"], layout)
+        return sum(part.num_rows for part in tree.scan())
 
     def groups(self) -> int:
         """Groups kept."""
-        files = FolderFiles(self.folder / "state")
-        tree = KeyedTree(files, self.state["group"], self.spec.layout.schema, len(self.spec.keys))
-        return sum(part.num_rows for part in tree.scan())
+        parts = self.scan(GROUP, self.spec.layout.schema, len(self.spec.keys))
+        return sum(part.num_rows for part in parts)
 
 
 def drawn(pick: random.Random, there: list[Row], *, early: bool) -> list[tuple[Row, int]]:

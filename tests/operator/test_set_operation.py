@@ -5,7 +5,6 @@ Batches go through real runs, pages and merges, over another number of partition
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,17 +13,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from substrait_agg.bind.context import columns
-from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.documents.snapshot import OperatorState
-from substrait_agg.commit.hash_ranges import partition_range
-from substrait_agg.commit.tasks.task import run_task
-from substrait_agg.commit.tasks.task_plan import TaskPlan, TaskResult
+from substrait_agg.commit.tasks.task_plan import TaskResult
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.graph import Forget
 from substrait_agg.flow.graph.nodes import Port
@@ -39,8 +33,8 @@ from substrait_agg.operator.set_operation import (
     set_operation_spec,
 )
 from substrait_agg.plan.types import Type
-from substrait_agg.state.tree import KeyedTree
 from tests.operator.measures_world import merging_soon
+from tests.operator.tasks import SPREAD, TaskRunner, hash_of
 from tests.sampling import examples
 from tests.set_operations import COPIES, Bag, expected
 
@@ -68,59 +62,36 @@ def spec_of(
     return replace(set_operation_spec(node), page_rows=2, slice_rows=5)
 
 
-class World:
-    """The operator with its folder and the net rows of its inputs."""
+class World(TaskRunner):
+    """The operator and the net rows of its inputs."""
 
-    def __init__(self, spec: SetOperationSpec, folder: Path, spread: int = 2**32) -> None:
-        self.spec, self.folder, self.spread = spec, folder, spread
+    def __init__(self, spec: SetOperationSpec, folder: Path, spread: int = SPREAD) -> None:
+        super().__init__(SetOperator(spec), folder, spec.output.names, final=True, cut=3)
+        self.spec, self.spread = spec, spread
         self.inputs: list[Bag] = [Counter() for _ in spec.accumulators]
-        self.state = OperatorState()
-        self.version = 0
         self.log: Bag = Counter()
         self.shown: Bag = Counter()
-        for name in ("state", "changes"):
-            (folder / name).mkdir()
 
     def batch(
         self, changes: Sequence[Change], partitions: int = 1, emission: Emission = ALL
     ) -> list[TaskResult]:
         """One batch, checked; what waits is not in the view."""
-        self.version += 1
         for port, row, weight in changes:
             self.inputs[port][row] += weight
-        results = [self._task(p, partitions, changes, emission) for p in range(partitions)]
-        self.state = OperatorState.union(r.state for r in results)
-        for change in (c for r in results for c in r.changes):
-            self._apply(
-                pq.ParquetFile(self.folder / "changes" / change.name).read(use_threads=False)
-            )
+        rows = self._rows(changes) if changes else None
+        results = self.run(rows, partitions, emission=emission)
+        for table in self.changes_of(results):
+            self._apply(table)
         if emission.all:
             self.shown = expected(self.spec.operation, self.inputs)
         assert self.view() == self.shown
         assert +self.log == self.shown
         return results
 
-    def _task(
-        self, p: int, partitions: int, changes: Sequence[Change], emission: Emission
-    ) -> TaskResult:
-        low, high = partition_range(p, partitions)
-        plan = TaskPlan(
-            checkpoint=str(self.folder), node=0, operator=SetOperator(self.spec), low=low, high=high,
-            state=self.state.within(low, high), version=self.version,
-            columns=tuple((n, n) for n in self.spec.output.names), final=True, unaggregated=True,
-            emission=emission,
-        )  # fmt: skip
-        if not changes:
-            return run_task(plan, [])
-        whole = self._rows(changes)
-        mine = whole.filter(pa.array(whole.column("__m").to_numpy() % partitions == p))
-        return run_task(plan, [mine.slice(i, 3) for i in range(0, mine.num_rows, 3)])
-
     def _rows(self, changes: Sequence[Change]) -> pa.RecordBatch:
-        hashes = [zlib.crc32(repr(r).encode()) % self.spread * 2654435761 for _, r, _ in changes]
-        signed = [((h & 0xFFFFFFFF) ^ (1 << 31)) - (1 << 31) for h in hashes]
+        hashes = [hash_of(row, self.spread) for _, row, _ in changes]
         cells = {
-            "__m": pa.array(signed, pa.int32()),
+            "__m": pa.array(hashes, pa.int32()),
             "__x": pa.array([7] * len(changes), pa.int32()),
             "k0": pa.array([r[0] for _, r, _ in changes], pa.int64()),
             "k1": pa.array([r[1] for _, r, _ in changes], pa.string()),
@@ -139,10 +110,8 @@ class World:
 
     def view(self) -> Bag:
         """The rows shown, from the group tree."""
-        files = FolderFiles(self.folder / "state")
-        tree = KeyedTree(files, self.state[GROUP], self.spec.layout.schema, len(self.spec.keys))
         shown: Bag = Counter()
-        for part in tree.scan():
+        for part in self.scan(GROUP, self.spec.layout.schema, len(self.spec.keys)):
             found = (part.column(n).to_pylist() for n in ("k0", "k1", "shown"))
             for number, text, weight in zip(*found, strict=True):
                 shown[number, text] += weight
@@ -231,15 +200,13 @@ def test_idle_rows_leave_the_state(tmp_path: Path, forget: Forget) -> None:
     old, new = (1, "a"), (2, "b")
     world.batch([(0, old, 1), (0, old, 1), (1, old, 1)], 2, replace(ALL, instant=10))
     world.batch([(0, new, 1)], 2, replace(ALL, instant=20))
-    results = [world._task(p, 2, [], replace(ALL, all=False, instant=30, idle=15)) for p in (0, 1)]
-    state = OperatorState.union(r.state for r in results)
-    files = FolderFiles(tmp_path / "state")
-    tree = KeyedTree(files, state[GROUP], spec.layout.schema, 2)
-    assert [k for part in tree.scan() for k in part.column("k0").to_pylist()] == [2]
-    changes = [pq.read_table(tmp_path / "changes" / c.name) for r in results for c in r.changes]
+    results = world.run(None, 2, emission=replace(ALL, all=False, instant=30, idle=15))
+    groups = world.scan(GROUP, spec.layout.schema, 2)
+    assert [k for part in groups for k in part.column("k0").to_pylist()] == [2]
+    changes = world.changes_of(results)
     found = [tuple(row.values())[:2] for table in changes for row in table.to_pylist()]
     assert found == ([old] if forget == "retract" else [])
-    assert sum(run.rows for run in state[CLOSED]) == (forget == "keep")
+    assert sum(run.rows for run in world.state[CLOSED]) == (forget == "keep")
 
 
 def test_early_retractions_are_refused_per_input(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,22 +16,15 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from substrait_agg.bind.bound import BoundFetch, BoundRows, Column, MeasureSort
-from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.documents.snapshot import OperatorState
-from substrait_agg.commit.hash_ranges import partition_range
-from substrait_agg.commit.tasks.task import run_task
-from substrait_agg.commit.tasks.task_plan import TaskPlan
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.top_k import OrderedRows, TopK
 from substrait_agg.flow.passes.ordered_rows import ordered_rows_node
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
-from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.common.names import GROUP, WEIGHT, entries_tree
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.operator.top_k import window as window_module
@@ -41,6 +33,7 @@ from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import Type
 from substrait_agg.state.ordered import OrderedTree
 from tests.operator.measures_world import merging_soon
+from tests.operator.tasks import TaskRunner, hash_of
 from tests.sampling import examples
 
 Row = tuple[Any, ...]
@@ -162,8 +155,8 @@ def node_of(
     return node
 
 
-class World:
-    """The operator with its folder: batches in, the sum of its changes out."""
+class World(TaskRunner):
+    """The operator: batches in, the sum of its changes out."""
 
     def __init__(
         self,
@@ -176,19 +169,12 @@ class World:
     ) -> None:
         operator = operator_of(node)
         assert isinstance(operator, OrderedRowsOperator)
-        spec = replace(operator.spec, page_rows=page_rows, slice_rows=slice_rows)
-        self.operator, self.node, self.folder, self.spread = (
-            replace(operator, spec=spec),
-            node,
-            folder,
-            spread,
-        )
-        self.state = OperatorState()
-        self.version = 0
+        self.spec = replace(operator.spec, page_rows=page_rows, slice_rows=slice_rows)
+        made = replace(operator, spec=self.spec)
+        super().__init__(made, folder, node.columns, final=False, cut=7)
+        self.node, self.spread = node, spread
         self.log: Counter[Row] = Counter()
         self.counters: Counter[str] = Counter()
-        for name in ("state", "changes"):
-            (folder / name).mkdir()
 
     @property
     def keys(self) -> int:
@@ -197,50 +183,22 @@ class World:
 
     def batch(self, rows: Sequence[tuple[Row, int]], partitions: int = 1) -> Counter[Row]:
         """Take up rows (keys, then the columns) with their weights; give the changes."""
-        self.version += 1
-        whole = self._raw(rows) if rows else None
-        results = []
-        for p in range(partitions):
-            low, high = partition_range(p, partitions)
-            batches = []
-            if whole is not None:
-                mine = whole.filter(pa.array(whole.column("__m").to_numpy() % partitions == p))
-                batches = [mine.slice(i, 7) for i in range(0, mine.num_rows, 7)]
-            results.append(run_task(self._plan(low, high), batches))
-        self.state = OperatorState.union(r.state for r in results)
-        changes: Counter[Row] = Counter()
+        results = self.run(self._raw(rows) if rows else None, partitions)
         for result in results:
             self.counters.update(result.counters)
-            for change in result.changes:
-                table = pq.ParquetFile(self.folder / "changes" / change.name).read(
-                    use_threads=False
-                )
-                *columns, weights = (table.column(n).to_pylist() for n in table.column_names)
-                for *row, weight in zip(*columns, weights, strict=True):
-                    changes[one_form(tuple(row))] += weight
-                    assert weight
+        changes: Counter[Row] = Counter()
+        for table in self.changes_of(results):
+            *columns, weights = (table.column(n).to_pylist() for n in table.column_names)
+            for *row, weight in zip(*columns, weights, strict=True):
+                changes[one_form(tuple(row))] += weight
+                assert weight
         self.log.update(changes)
         self.log = Counter({row: w for row, w in self.log.items() if w})
         return changes
 
-    def _plan(self, low: int, high: int) -> TaskPlan:
-        return TaskPlan(
-            checkpoint=str(self.folder),
-            node=0,
-            operator=self.operator,
-            low=low,
-            high=high,
-            state=self.state.within(low, high),
-            version=self.version,
-            emission=ALL,
-            columns=tuple((name, name) for name in self.node.columns),
-            final=False,
-            unaggregated=True,
-        )
-
     def _raw(self, rows: Sequence[tuple[Row, int]]) -> pa.RecordBatch:
         keys = self.keys
-        hashes = [self._hash(row[:keys]) for row, _ in rows]
+        hashes = [hash_of(row[:keys], self.spread) if keys else 0 for row, _ in rows]
         columns: dict[str, pa.Array] = {
             "__m": pa.array(hashes, pa.int32()),
             "__x": pa.array([7 if keys else 0] * len(rows), pa.int32()),
@@ -255,17 +213,12 @@ class World:
             columns[WEIGHT] = pa.array([weight for _, weight in rows], pa.int64())
         return pa.RecordBatch.from_pydict(columns)
 
-    def _hash(self, key: Row) -> int:
-        if not key:
-            return 0
-        hashed = zlib.crc32(repr(key).encode()) % self.spread * 2654435761 & 0xFFFFFFFF
-        return hashed - (1 << 32) if hashed >> 31 else hashed
-
     def entries(self, tree: int = 0) -> int:
         """Entries kept in a tree."""
-        layout = self.operator.spec.trees[tree].layout
-        files, runs = FolderFiles(self.folder / "state"), self.state[entries_tree(tree)]
-        return sum(part.num_rows for part in OrderedTree(files, runs, layout).scan())
+        stored = OrderedTree(
+            self.files, self.state[entries_tree(tree)], self.spec.trees[tree].layout
+        )
+        return sum(part.num_rows for part in stored.scan())
 
 
 # --- the model ---------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ Rows come in random order of their positions, in many slices, pages and merges, 
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,21 +13,15 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.documents.snapshot import OperatorState
-from substrait_agg.commit.hash_ranges import partition_range
-from substrait_agg.commit.tasks.task import run_task
-from substrait_agg.commit.tasks.task_plan import TaskPlan, TaskResult
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.common.names import GROUP, POSITION, WEIGHT
 from substrait_agg.operator.upsert.spec import THERE, UpsertSpec
 from substrait_agg.operator.upsert.step import UpsertOperator
 from substrait_agg.state.keys.keys import Component
-from substrait_agg.state.tree import KeyedTree
 from tests.operator.measures_world import merging_soon, small_parts
+from tests.operator.tasks import SPREAD, TaskRunner, hash_of
 from tests.sampling import seeds
 
 Values = tuple[Any, ...]
@@ -59,32 +52,28 @@ class Event:
     partial: bool = False
 
 
-class World:
-    """The operator with its folder, and the dict that is its reference."""
+class World(TaskRunner):
+    """The operator, and the dict that is its reference."""
 
-    def __init__(self, spec: UpsertSpec, folder: Path, spread: int = 2**32) -> None:
+    def __init__(self, spec: UpsertSpec, folder: Path, spread: int = SPREAD) -> None:
+        super().__init__(UpsertOperator(spec), folder, spec.output.names, final=True, cut=4)
         self.spec = spec
-        self.folder = folder
         self.spread = spread
-        self.state = OperatorState()
-        self.version = 0
         self.log: Counter[Values] = Counter()
         self.changes: list[tuple[Values, int]] = []
         self.orders: dict[Values, Values] = {}
         self.rows: dict[Values, Values] = {}
-        for name in ("state", "changes"):
-            (folder / name).mkdir(exist_ok=True)
 
     def batch(self, events: Sequence[Event], partitions: int, random: Random) -> None:
         """One batch, checked."""
-        self.version += 1
         placed = [replace(e, at=3 * i) for i, e in enumerate(events)]
         for event in placed:
             self._apply(event)
         mixed = random.sample(placed, len(placed))
-        results = [self._task(p, partitions, mixed) for p in range(partitions)]
-        self.state = OperatorState.union(r.state for r in results)
-        self.changes = [change for r in results for change in self._read(r)]
+        self.changes = []
+        for table in self.changes_of(self.run(self._batch(mixed), partitions)):
+            rows = tuples(table.drop_columns(["__version", WEIGHT]))
+            self.changes += zip(rows, table.column(WEIGHT).to_pylist(), strict=True)
         self._check()
 
     def _apply(self, event: Event) -> None:
@@ -97,22 +86,10 @@ class World:
         elif not event.delete:
             self.rows[event.key] = event.row
 
-    def _task(self, p: int, partitions: int, events: Sequence[Event]) -> TaskResult:
-        low, high = partition_range(p, partitions)
-        plan = TaskPlan(
-            checkpoint=str(self.folder), node=0, operator=UpsertOperator(self.spec), low=low, high=high,
-            state=self.state.within(low, high), version=self.version,
-            columns=tuple((n, n) for n in self.spec.output.names), final=True, unaggregated=True,
-        )  # fmt: skip
-        whole = self._batch(events)
-        mine = whole.filter(pa.array(whole.column("__m").to_numpy() % partitions == p))
-        return run_task(plan, [mine.slice(i, 4) for i in range(0, mine.num_rows, 4)])
-
     def _batch(self, events: Sequence[Event]) -> pa.RecordBatch:
-        hashes = [zlib.crc32(repr(e.key).encode()) % self.spread * 2654435761 for e in events]
-        signed = [((h & 0xFFFFFFFF) ^ (1 << 31)) - (1 << 31) for h in hashes]
+        hashes = [hash_of(e.key, self.spread) for e in events]
         columns = {
-            "__m": pa.array(signed, pa.int32()),
+            "__m": pa.array(hashes, pa.int32()),
             "__x": pa.array([7] * len(events), pa.int32()),
         }
         latest = self.spec
@@ -127,14 +104,6 @@ class World:
         columns[WEIGHT] = pa.array([-1 if e.delete else 1 for e in events], pa.int64())
         return pa.RecordBatch.from_pydict(columns)
 
-    def _read(self, result: TaskResult) -> list[tuple[Values, int]]:
-        found = []
-        for file in result.changes:
-            table = pq.ParquetFile(self.folder / "changes" / file.name).read(use_threads=False)
-            rows = tuples(table.drop_columns(["__version", WEIGHT]))
-            found += list(zip(rows, table.column(WEIGHT).to_pylist(), strict=True))
-        return found
-
     def _check(self) -> None:
         taken = [row for row, weight in self.changes if weight < 0]
         brought = [row for row, weight in self.changes if weight > 0]
@@ -148,10 +117,8 @@ class World:
 
     def stored(self) -> list[tuple[Values, bool]]:
         """Return the content of the tree per key: its row, and whether it exists."""
-        files = FolderFiles(self.folder / "state")
-        tree = KeyedTree(files, self.state[GROUP], self.spec.stored, len(self.spec.keys))
         found: list[tuple[Values, bool]] = []
-        for part in tree.scan():
+        for part in self.scan(GROUP, self.spec.stored, len(self.spec.keys)):
             rows = tuples(part.select(self.spec.output.names))
             found += zip(rows, part.column(THERE).to_pylist(), strict=True)
         return found
