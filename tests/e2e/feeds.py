@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,15 +12,20 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tests.e2e.files import write_in_order
+from tests.e2e.plans import Builder, Json, aggregate, column, read
 from tests.e2e.random_rows import arrow_type
-from tests.e2e.rows import Bag
+from tests.e2e.rows import Bag, plain
 from tests.e2e.running import check_versions, maintain
+from tests.operator.measures_reference import measured
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Change = tuple[tuple[Any, ...], int]
 """A row and its weight."""
+
+Measure = tuple[str, int | None, str]
+"""A kind, the column of the argument (None: rows are counted), and the type of the result."""
 
 OPERATIONS = {1: "insert", -1: "delete"}
 
@@ -70,6 +75,67 @@ class Feed:
             for row, weight in batch:
                 total[row] += weight
         return Counter({row: weight for row, weight in total.items() if weight})
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """An aggregate over a table t, as a plan and as a model.
+
+    Attributes:
+        columns: the columns of the table.
+        keys: ordinals of columns.
+        measures: measures of the columns.
+        sets: ordinals of the keys of each grouping set; several add the number of the set.
+    """
+
+    columns: dict[str, str]
+    keys: tuple[int, ...]
+    measures: tuple[Measure, ...]
+    sets: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def width(self) -> int:
+        """How many columns it has."""
+        return len(self.keys) + len(self.measures) + (len(self.sets) > 1)
+
+    def relation(self, builder: Builder, source: Json | None = None) -> Json:
+        """The aggregate over a source, which is the table if it is not given."""
+        types = list(self.columns.values())
+        measures = [
+            builder.measure(kind, None if at is None else (column(at), types[at]), output=output)
+            for kind, at, output in self.measures
+        ]
+        found = source or read("t", self.columns)
+        made: Json = aggregate(found, [column(k) for k in self.keys], measures)
+        if len(self.sets) > 1:
+            groupings = [{"expressionReferences": list(s)} for s in self.sets]
+            made["aggregate"]["groupings"] = groupings
+        return made
+
+    def plan(self) -> str:
+        """The plan as JSON."""
+        builder = Builder()
+        return builder.plan(self.relation(builder), *(f"c{i}" for i in range(self.width)))
+
+    def wanted(self, rows: Bag) -> Bag:
+        """The view over net rows."""
+        every = tuple(range(len(self.keys)))
+        view: Bag = Counter()
+        for index, chosen in enumerate(self.sets or (every,)):
+            groups: dict[tuple[Any, ...], Bag] = {} if chosen else {(None,) * len(every): Counter()}
+            for row, weight in rows.items():
+                key = tuple(plain(row[k]) if i in chosen else None for i, k in enumerate(self.keys))
+                groups.setdefault(key, Counter())[row] += weight
+            number = (index,) if len(self.sets) > 1 else ()
+            for key, members in groups.items():
+                if not chosen or sum(members.values()) > 0:
+                    view[(*key, *self._values(members), *number)] += 1
+        return view
+
+    def _values(self, rows: Bag) -> Iterator[Any]:
+        for kind, at, output in self.measures:
+            pairs = [(1 if at is None else row[at], weight) for row, weight in rows.items()]
+            yield measured(kind, pairs, output)
 
 
 def check(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,10 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.commit.tasks.task_plan import TaskResult
 from substrait_agg.spark.execution import operator_job, partial_aggregation
-from tests.e2e.feeds import Feed, check
+from tests.e2e.feeds import Feed, Grouping, Measure, check
 from tests.e2e.files import write_in_order
-from tests.e2e.plans import Builder, aggregate, column, read
-from tests.e2e.rows import Bag, bag, plain
+from tests.e2e.rows import bag
 from tests.e2e.running import Views, check_versions, maintain, observed_strategy
-from tests.operator.measures_reference import measured
 from tests.sampling import sample
 
 if TYPE_CHECKING:
@@ -30,30 +27,8 @@ COLUMNS = {"k": "i64", "x": "fp64", "m": "decimal<38,0>"}
 BIG, LESS, LOW = Decimal(10**38 - 1), Decimal(10**38 - 2), Decimal(1 - 10**38)
 
 
-def _plan() -> str:
-    builder = Builder()
-    measures = [
-        builder.measure("sum", (column(1), "fp64"), output="fp64"),
-        builder.measure("avg", (column(2), "decimal<38,0>"), output="decimal<38,0>"),
-        builder.measure("count", (column(2), "decimal<38,0>"), output="i64!"),
-    ]
-    return builder.plan(aggregate(read("t", COLUMNS), [column(0)], measures), "k", "s", "m", "n")
-
-
-def _wanted(rows: Bag) -> Bag:
-    groups: dict[Any, list[tuple[tuple[Any, ...], int]]] = {}
-    for row, weight in rows.items():
-        groups.setdefault(row[0], []).append((row, weight))
-    return Counter(
-        (
-            plain(key),
-            plain(measured("sum", [(r[1], w) for r, w in members], "fp64")),
-            measured("avg", [(r[2], w) for r, w in members], "decimal<38,0>"),
-            measured("count", [(r[2], w) for r, w in members], "i64"),
-        )
-        for key, members in groups.items()
-        if sum(w for _, w in members) > 0
-    )
+MEASURES = (("sum", 1, "fp64"), ("avg", 2, "decimal<38,0>"), ("count", 2, "i64!"))
+GROUPS = Grouping(COLUMNS, (0,), MEASURES)
 
 
 def _rows(x: float | None, m: Decimal | None) -> list[tuple[tuple[Any, ...], int]]:
@@ -71,7 +46,7 @@ def test_ordinary_values_need_no_care(spark: SparkSession, tmp_path: Path) -> No
     batch = [change for x in values for change in _rows(x, Decimal(7))]
     feed = Feed("t", COLUMNS, "op", [batch])
     with observed_strategy() as seen:
-        check(spark, tmp_path, _plan(), [feed], _wanted, partitions=4)
+        check(spark, tmp_path, GROUPS.plan(), [feed], GROUPS.wanted, partitions=4)
     assert not any(care.repartition or care.split_decimals for care in seen)
 
 
@@ -88,7 +63,7 @@ def test_unusual_floats_are_placed_once_more(spark: SparkSession, tmp_path: Path
     ]
     with observed_strategy() as seen:
         feed = Feed("t", COLUMNS, "op", _repeated(batches))
-        check(spark, tmp_path, _plan(), [feed], _wanted, partitions=4)
+        check(spark, tmp_path, GROUPS.plan(), [feed], GROUPS.wanted, partitions=4)
     assert [care.repartition for care in seen] == [False, False, True, True, True]
     assert not any(care.skip_preaggregation for care in seen)
 
@@ -105,47 +80,20 @@ def test_decimals_beyond_38_digits_are_summed_in_parts(spark: SparkSession, tmp_
     ]
     with observed_strategy() as seen:
         feed = Feed("t", COLUMNS, "op", _repeated(batches))
-        check(spark, tmp_path, _plan(), [feed], _wanted, partitions=2)
+        check(spark, tmp_path, GROUPS.plan(), [feed], GROUPS.wanted, partitions=2)
     assert [care.split_decimals for care in seen] == [False, False, True, True, True]
     assert seen[-1].repartition
-
-
-def _sums_plan() -> tuple[str, dict[str, str]]:
-    """A float, an integer and a narrow decimal."""
-    columns = {"k": "i64", "x": "fp64", "i": "i64", "m": "decimal<9,2>"}
-    builder = Builder()
-    measures = [
-        builder.measure("sum", (column(1), "fp64"), output="fp64"),
-        builder.measure("sum", (column(2), "i64"), output="decimal<38,0>"),
-        builder.measure("count", (column(2), "i64"), output="i64!"),
-        builder.measure("sum", (column(3), "decimal<9,2>"), output="decimal<38,2>"),
-    ]
-    read_all = aggregate(read("t", columns), [column(0)], measures)
-    return builder.plan(read_all, "k", "s", "t", "n", "m"), columns
-
-
-def _summed(rows: Bag) -> Bag:
-    groups: dict[Any, list[tuple[tuple[Any, ...], int]]] = {}
-    for row, weight in rows.items():
-        groups.setdefault(row[0], []).append((row, weight))
-    return Counter(
-        (
-            key,
-            plain(measured("sum", [(r[1], w) for r, w in members], "fp64")),
-            measured("sum", [(r[2], w) for r, w in members], "decimal<38,0>"),
-            measured("count", [(r[2], w) for r, w in members], "i64"),
-            measured("sum", [(r[3], w) for r, w in members], "decimal<38,2>"),
-        )
-        for key, members in groups.items()
-        if sum(w for _, w in members) > 0
-    )
 
 
 def test_large_weights_are_multiplied_in_halves(spark: SparkSession, tmp_path: Path) -> None:
     """Only batches with large weights are summed in halves; all others cost the same as changes of
     weight 1.
     """
-    plan, columns = _sums_plan()
+    columns = {"k": "i64", "x": "fp64", "i": "i64", "m": "decimal<9,2>"}
+    groups = Grouping(
+        columns, (0,),
+        (("sum", 1, "fp64"), ("sum", 2, "decimal<38,0>"), ("count", 2, "i64!"), ("sum", 3, "decimal<38,2>")),
+    )  # fmt: skip
     most, cents = 2**63 - 1, Decimal("9999999.99")
     rows = [
         (k, x, i, m)
@@ -155,7 +103,8 @@ def test_large_weights_are_multiplied_in_halves(spark: SparkSession, tmp_path: P
     weights = [[1, 1, -1, 1, 0], [1, 2**31, 0, -1, 1], [-(2**40), 2**31, 3], [1, -1, 1], [2, 1]]
     batches = [[(row, w) for row in rows for w in kinds] for kinds in weights]
     with observed_strategy() as seen:
-        check(spark, tmp_path, plan, [Feed("t", columns, "weight", batches)], _summed)
+        feed = Feed("t", columns, "weight", batches)
+        check(spark, tmp_path, groups.plan(), [feed], groups.wanted)
     assert [care.split_weights for care in seen] == [False, False, True, True, False, True]
     assert not any(care.skip_preaggregation for care in seen)
 
@@ -168,11 +117,8 @@ def test_sums_beyond_int64_are_computed_again_in_halves(
     """
     monkeypatch.setattr(partial_aggregation, "_SMALL_WEIGHT", 2**29)
     columns = {"k": "i64", "i": "i64"}
-    builder = Builder()
-    measures = [builder.measure("sum", (column(1), "i64"), output="decimal<38,0>")]
-    plan = builder.plan(aggregate(read("t", columns), [column(0)], measures), "k", "s")
+    groups = Grouping(columns, (0,), (("sum", 1, "decimal<38,0>"),))
     batch = [((1, 2**63 - 1), 2**29)] * 16 + [((1, -(2**63)), 1)]
-    (total,) = {sum(row[1] * w for row, w in batch)}
     collect, tried = operator_job._collect, []
 
     def observed(*arguments: Any) -> list[TaskResult]:
@@ -180,10 +126,8 @@ def test_sums_beyond_int64_are_computed_again_in_halves(
         return collect(*arguments)
 
     monkeypatch.setattr(operator_job, "_collect", observed)
-    check(
-        spark, tmp_path, plan, [Feed("t", columns, "weight", [batch])],
-        lambda rows: Counter({(1, Decimal(total)): 1} if rows else {}),
-    )  # fmt: skip
+    feed = Feed("t", columns, "weight", [batch])
+    check(spark, tmp_path, groups.plan(), [feed], groups.wanted)
     assert tried == [False, True]
 
 
@@ -203,15 +147,10 @@ def test_keys_that_hardly_repeat_are_not_summed_first(
     batches: list[list[tuple[Any, int]]] = [spread, spread, often, spread, spread]
     if weights == "op":
         batches[3] = [(row, -1) for row, _ in spread]
-    builder = Builder()
-    measures = [
-        builder.measure("sum", (column(1), "fp64"), output="fp64"),
-        builder.measure("avg", (column(2), "decimal<38,0>"), output="decimal<38,0>"),
-        builder.measure("count", (column(2), "decimal<38,0>"), output="i64!"),
-    ]
-    plan = builder.plan(aggregate(read("t", columns), [column(0)], measures), "k", "s", "m", "n")
+    groups = Grouping(columns, (0,), MEASURES)
     with observed_strategy() as seen:
-        check(spark, tmp_path, plan, [Feed("t", columns, weights, batches)], _wanted)
+        feed = Feed("t", columns, weights, batches)
+        check(spark, tmp_path, groups.plan(), [feed], groups.wanted)
     assert [care.skip_preaggregation for care in seen] == [False, True, True, False, True, True]
 
 
@@ -226,7 +165,7 @@ def test_long_decimals_are_taken_back_exactly(spark: SparkSession, tmp_path: Pat
         [((k, None, m), -1) for k, m in enumerate(long)],
     ]
     with observed_strategy() as seen:
-        check(spark, tmp_path, _plan(), [Feed("t", COLUMNS, "op", batches)], _wanted)
+        check(spark, tmp_path, GROUPS.plan(), [Feed("t", COLUMNS, "op", batches)], GROUPS.wanted)
     assert not any(care.split_decimals for care in seen)
 
 
@@ -242,8 +181,10 @@ def test_any_number_of_partitions_serves_the_same_state(
     for number, partitions in enumerate((1, 4, 2, 4, 1)):
         write_in_order(tmp_path / "t", tables[number : number + 1], number)
         source = {"t": f"parquet:{tmp_path / 't'}?op=change&batch-files=1"}
-        views |= maintain(spark, _plan(), source, tmp_path / "checkpoint", partitions=partitions)
-    every = [_wanted(feed.after(version)) for version in range(6)]
+        views |= maintain(
+            spark, GROUPS.plan(), source, tmp_path / "checkpoint", partitions=partitions
+        )
+    every = [GROUPS.wanted(feed.after(version)) for version in range(6)]
     check_versions(tmp_path / "checkpoint", views, every)
     assert bag(sa.open_view(tmp_path / "checkpoint").to_arrow()) == every[-1]
 
@@ -255,16 +196,10 @@ def test_rows_that_repeat_are_summed_before_grouping_sets(
     """From the second batch on, and not after a batch whose rows differ; the sums are the same."""
     columns = {"a": "i64", "b": "fp64", "x": "fp64", "i": "i64"}
     sets = ((0, 1), (0,), (1,), ())
-    builder = Builder()
-    kinds = ["sum fp64", "sum i64", "count i64!"] + (["max i64"] if how == "one" else [])
-    measures = []
-    for kind, output in (k.split() for k in kinds):
-        argument = (column(2), "fp64") if output == "fp64" else (column(3), "i64")
-        measures.append(builder.measure(kind, argument, output=output))
-    body = aggregate(read("t", columns), [column(0), column(1)], measures)
-    body["aggregate"]["groupings"] = [{"expressionReferences": list(s)} for s in sets]
-    names = [f"m{i}" for i in range(len(kinds))]
-    plan = builder.plan(body, "a", "b", *names, "set")
+    measures: list[Measure] = [("sum", 2, "fp64"), ("sum", 3, "i64"), ("count", 3, "i64!")]
+    if how == "one":
+        measures.append(("max", 3, "i64"))
+    groups = Grouping(columns, (0, 1), tuple(measures), sets)
     keys = [(a, b) for a in (1, None) for b in (math.nan, -0.0, 0.0, None)]
     values = [(1.5, 3), (-1e300, None), (None, -7), (5e-324, 2**40), (math.inf, 0), (0.1, 1)]
     repeated = [((*k, *v), 1) for k in keys for v in values * 2]
@@ -273,31 +208,8 @@ def test_rows_that_repeat_are_summed_before_grouping_sets(
     if how == "weight":
         batches[3] = [(row, -2) for row, _ in repeated]
 
-    def wanted(rows: Bag) -> Bag:
-        groups: dict[Any, list[tuple[tuple[Any, ...], int]]] = {(None, None, 3): []}
-        for row, weight in rows.items():
-            for index, chosen in enumerate(sets):
-                key = [plain(row[k]) if k in chosen else None for k in (0, 1)]
-                groups.setdefault((*key, index), []).append((row, weight))
-        return Counter(
-            (*key[:2], *(plain(value) for value in _of_group(kinds, members)), key[2])
-            for key, members in groups.items()
-            if key[2] == 3 or sum(w for _, w in members) > 0
-        )
-
     with observed_strategy() as seen:
-        check(spark, tmp_path, plan, [Feed("t", columns, how, batches)], wanted, partitions=2)
+        feed = Feed("t", columns, how, batches)
+        check(spark, tmp_path, groups.plan(), [feed], groups.wanted, partitions=2)
     ways = [care.sum_before_sets for care in seen]
     assert ways[-4:] == [True, True, False, True]
-
-
-def _of_group(kinds: list[str], members: list[tuple[tuple[Any, ...], int]]) -> list[Any]:
-    """The measures over the rows of a group."""
-    made = []
-    for kind, output in (k.split() for k in kinds):
-        values = [(row[2] if output == "fp64" else row[3], w) for row, w in members]
-        if kind == "max":
-            made.append(max((v for v, _ in values if v is not None), default=None))
-        else:
-            made.append(measured(kind, values, output.strip("!")))
-    return made

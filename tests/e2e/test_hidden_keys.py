@@ -16,11 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg as sa
-from tests.e2e.feeds import Feed, check, churn
-from tests.e2e.plans import Builder, Json, aggregate, column, projected, read
+from tests.e2e.feeds import Feed, Grouping, Measure, check, churn
+from tests.e2e.plans import Builder, column, projected
 from tests.e2e.rows import Bag, plain
 from tests.e2e.running import starting
-from tests.operator.measures_reference import measured
 from tests.sampling import sample, seeds
 
 if TYPE_CHECKING:
@@ -29,7 +28,9 @@ if TYPE_CHECKING:
 
 COLUMNS = {"a": "string", "b": "i64", "x": "i64", "y": "fp64"}
 FLOATS = [None, 0.0, -0.0, 1.5, float("nan")]
-TOTALS = {"count": ("i64!", "i64"), "sum": ("i64", "i64"), "sum0": ("i64!", "i64")}
+TOTALS: dict[str, Measure] = {
+    "count": ("count", 2, "i64!"), "sum": ("sum", 2, "i64"), "sum0": ("sum0", 2, "i64!"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,61 +38,31 @@ class HiddenKeys:
     """Groups by some keys, in one or several sets, of which the view shows only some columns.
 
     Attributes:
-        keys: of the table's columns a, b.
-        sets: ordinals of the keys of each grouping set.
-        measures: measures over x.
-        shown: ordinals of the aggregate's columns in the view.
+        groups: the aggregate over the table.
+        shown: ordinals of its columns in the view.
     """
 
-    keys: tuple[str, ...]
-    sets: tuple[tuple[int, ...], ...]
-    measures: tuple[str, ...]
+    groups: Grouping
     shown: tuple[int, ...]
 
     def plan(self) -> str:
         """The plan as JSON."""
         builder = Builder()
-        names = list(COLUMNS)
-        measures = [
-            builder.measure(m, (column(2), "i64"), output=TOTALS[m][0]) for m in self.measures
-        ]
-        keys = [column(names.index(k)) for k in self.keys]
-        relation: Json = aggregate(read("t", COLUMNS), keys, measures)
-        if len(self.sets) > 1:
-            groupings = [{"expressionReferences": list(s)} for s in self.sets]
-            relation["aggregate"]["groupings"] = groupings
-        root = projected(relation, self._width(), *map(column, self.shown))
+        relation = self.groups.relation(builder)
+        root = projected(relation, self.groups.width, *map(column, self.shown))
         return builder.plan(root, *(f"c{i}" for i in range(len(self.shown))))
-
-    def _width(self) -> int:
-        return len(self.keys) + len(self.measures) + (len(self.sets) > 1)
 
     def wanted(self, rows: Bag) -> Bag:
         """The view over the rows."""
         view: Bag = Counter()
-        for index, chosen in enumerate(self.sets):
-            groups: dict[Any, list[tuple[tuple[Any, ...], int]]] = {}
-            if not chosen:
-                groups[(None,) * len(self.keys)] = []
-            for row, weight in rows.items():
-                key = tuple(
-                    row[list(COLUMNS).index(k)] if i in chosen else None
-                    for i, k in enumerate(self.keys)
-                )
-                groups.setdefault(key, []).append((row, weight))
-            for key, members in groups.items():
-                if chosen and sum(w for _, w in members) <= 0:
-                    continue
-                pairs = [(row[2], w) for row, w in members]
-                values = [measured(m, pairs, TOTALS[m][1]) for m in self.measures]
-                whole = (*map(plain, key), *values, index)
-                view[tuple(whole[o] for o in self.shown)] += 1
+        for whole, weight in self.groups.wanted(rows).items():
+            view[tuple(whole[o] for o in self.shown)] += weight
         return view
 
 
 def drawn(rng: random.Random) -> HiddenKeys:
     """Plans that leave out at least one key, or the index of the set."""
-    keys = rng.choice([("a",), ("a", "b"), ("b", "a")])
+    keys = rng.choice([(0,), (0, 1), (1, 0)])
     every = tuple(range(len(keys)))
     sets = rng.choice([(every,), (every,), (every, (0,)), (every, ()), (every, (0,), ())])
     measures = tuple(rng.sample(list(TOTALS), rng.randint(1, 2)))
@@ -99,7 +70,8 @@ def drawn(rng: random.Random) -> HiddenKeys:
     hidden = rng.choice([*every, *([width - 1] if len(sets) > 1 else [])])
     others = [o for o in range(width) if o != hidden]
     shown = rng.sample(others, rng.randint(1, len(others)))
-    return HiddenKeys(keys, sets, measures, tuple(shown))
+    groups = Grouping(COLUMNS, keys, tuple(TOTALS[m] for m in measures), sets)
+    return HiddenKeys(groups, tuple(shown))
 
 
 def check_consolidated(checkpoint: Path) -> None:
@@ -125,7 +97,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[SparkSession | None]:
 
 def swapped() -> tuple[str, Feed]:
     """Two groups exchange their rows in one version: X 1 -> 2 and Y 2 -> 1; Z changes from 2 to 3."""
-    plan = HiddenKeys(("a",), ((0,),), ("sum",), (1,)).plan()
+    plan = HiddenKeys(Grouping(COLUMNS, (0,), (TOTALS["sum"],)), (1,)).plan()
     batches = [
         [(("X", 0, 1, 0.0), 1), (("Y", 0, 2, 0.0), 1), (("Z", 0, 2, 0.0), 1)],
         [(("X", 0, 1, 0.0), -1), (("X", 0, 2, 0.0), 1), (("Y", 0, 2, 0.0), -1), (("Y", 0, 1, 0.0), 1), (("Z", 0, 1, 0.0), 1)],
@@ -246,6 +218,6 @@ def test_views_that_show_their_keys_pay_nothing(tmp_path: Path) -> None:
             raise AssertionError("changes are consolidated")
 
     _, feed = swapped()
-    case = HiddenKeys(("a", "b"), ((0, 1),), ("sum",), (2, 1, 0))
+    case = HiddenKeys(Grouping(COLUMNS, (0, 1), (TOTALS["sum"],)), (2, 1, 0))
     with executors(Refusing):
         check(None, tmp_path, case.plan(), [feed], case.wanted, partitions=2)

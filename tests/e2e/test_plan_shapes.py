@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.e2e.feeds import Change, Feed, check, churn
+from tests.e2e.feeds import Change, Feed, Grouping, check, churn
 from tests.e2e.plans import (
     ARITHMETIC,
     COMPARISON,
     Builder,
-    Json,
-    aggregate,
     column,
     filtered,
     literal,
@@ -42,93 +40,37 @@ def _feed(seed: int, table: str = "t", how: str = "op", batches: int = 5) -> Fee
     return Feed(table, COLUMNS, how, churn(rng, make, batches, 6))
 
 
-def _groups(rows: Bag, *keys: int) -> dict[tuple[Any, ...], Bag]:
-    groups: dict[tuple[Any, ...], Bag] = defaultdict(Counter)
-    for row, weight in rows.items():
-        groups[tuple(row[k] for k in keys)][row] += weight
-    return {key: members for key, members in groups.items() if sum(members.values()) > 0}
-
-
-def _count(rows: Bag, ordinal: int) -> int:
-    return sum(weight for row, weight in rows.items() if row[ordinal] is not None)
-
-
-def _sum(rows: Bag, ordinal: int) -> int | None:
-    total = sum(row[ordinal] * w for row, w in rows.items() if row[ordinal] is not None)
-    return total if _count(rows, ordinal) > 0 else None
-
-
-def _sums(builder: Builder, source: Json) -> Json:
-    """SELECT a, b, sum(x), count(*) FROM source GROUP BY a, b."""
-    measures = [
-        builder.measure("sum", (column(2), "i64"), output="i64"),
-        builder.measure("count", output="i64!"),
-    ]
-    return aggregate(source, [column(0), column(1)], measures)
-
-
-def _summed(rows: Bag) -> Bag:
-    return Counter(
-        (*key, _sum(members, 2), sum(members.values()))
-        for key, members in _groups(rows, 0, 1).items()
-    )
+SUMS = Grouping(COLUMNS, (0, 1), (("sum", 2, "i64"), ("count", None, "i64!")))
+"""SELECT a, b, sum(x), count(*) FROM t GROUP BY a, b."""
+OF_SUMS = {"a": "string", "b": "i32", "s": "i64", "n": "i64!"}
 
 
 def test_groups_go_and_come_and_nulls_come_back(tmp_path: Path) -> None:
     """Groups disappear and return, sums become null again, and an early retraction is carried."""
-    builder = Builder()
-    plan = builder.plan(_sums(builder, read("t", COLUMNS)), "a", "b", "s", "n")
-    check(None, tmp_path, plan, [_feed(1, batches=6)], _summed)
+    check(None, tmp_path, SUMS.plan(), [_feed(1, batches=6)], SUMS.wanted)
 
 
 def test_sum_of_sums(tmp_path: Path) -> None:
     """An aggregate by a over an aggregate by a, b: the changes of one are the input of the other in the same batch."""
     builder = Builder()
-    outer = [
-        builder.measure("sum", (column(2), "i64"), output="i64"),
-        builder.measure("count", (column(2), "i64"), output="i64!"),
-        builder.measure("sum", (column(3), "i64!"), output="i64"),
-    ]
-    plan = builder.plan(
-        aggregate(_sums(builder, read("t", COLUMNS)), [column(0)], outer), "a", "s", "c", "n"
-    )
-
-    def wanted(rows: Bag) -> Bag:
-        inner = _groups(_summed(rows), 0)
-        return Counter(
-            (*key, _sum(members, 2), _count(members, 2), _sum(members, 3))
-            for key, members in inner.items()
-        )
-
-    check(None, tmp_path, plan, [_feed(2)], wanted)
+    outer = Grouping(OF_SUMS, (0,), (("sum", 2, "i64"), ("count", 2, "i64!"), ("sum", 3, "i64")))
+    plan = builder.plan(outer.relation(builder, SUMS.relation(builder)), "a", "s", "c", "n")
+    check(None, tmp_path, plan, [_feed(2)], lambda rows: outer.wanted(SUMS.wanted(rows)))
 
 
 def test_count_of_groups(tmp_path: Path) -> None:
     """A global aggregate over a grouped one has one row at every version, also where there is no group."""
     builder = Builder()
-    outer = [
-        builder.measure("count", output="i64!"),
-        builder.measure("sum", (column(2), "i64"), output="i64"),
-        builder.measure("avg", (column(3), "i64!"), output="fp64"),
-    ]
-    plan = builder.plan(
-        aggregate(_sums(builder, read("t", COLUMNS)), [], outer), "groups", "s", "mean"
-    )
-
-    def wanted(rows: Bag) -> Bag:
-        groups = _summed(rows)
-        total = _sum(groups, 3)
-        mean = None if total is None else total / len(groups)
-        return Counter([(len(groups), _sum(groups, 2), mean)])
-
-    check(None, tmp_path, plan, [_feed(3)], wanted)
+    outer = Grouping(OF_SUMS, (), (("count", None, "i64!"), ("sum", 2, "i64"), ("avg", 3, "fp64")))
+    plan = builder.plan(outer.relation(builder, SUMS.relation(builder)), "groups", "s", "mean")
+    check(None, tmp_path, plan, [_feed(3)], lambda rows: outer.wanted(SUMS.wanted(rows)))
 
 
 def test_union_of_two_tables(tmp_path: Path) -> None:
     """Two sources, one with operations and one with weights, that move on together."""
     builder = Builder()
     source = union_all(read("t", COLUMNS), read("u", COLUMNS))
-    plan = builder.plan(_sums(builder, source), "a", "b", "s", "n")
+    plan = builder.plan(SUMS.relation(builder, source), "a", "b", "s", "n")
     row = ("q", 1, 7)
     weights: list[list[Change]] = [
         [(row, 3), (row, -1)],
@@ -141,7 +83,7 @@ def test_union_of_two_tables(tmp_path: Path) -> None:
     def wanted(left: Bag, right: Bag) -> Bag:
         total = Counter(left)
         total.update(right)
-        return _summed(total)
+        return SUMS.wanted(total)
 
     check(None, tmp_path, plan, feeds, wanted)
 
@@ -151,12 +93,12 @@ def test_union_of_a_table_with_itself(tmp_path: Path) -> None:
     builder = Builder()
     condition = builder.call("gt:any_any", COMPARISON, column(1), literal("i32", 0), output="bool")
     source = union_all(read("t", COLUMNS), filtered(read("t", COLUMNS), condition))
-    plan = builder.plan(_sums(builder, source), "a", "b", "s", "n")
+    plan = builder.plan(SUMS.relation(builder, source), "a", "b", "s", "n")
 
     def wanted(rows: Bag) -> Bag:
         total = Counter(rows)
         total.update({row: w for row, w in rows.items() if row[1] > 0})
-        return _summed(total)
+        return SUMS.wanted(total)
 
     check(None, tmp_path, plan, [_feed(6)], wanted)
 
@@ -164,19 +106,15 @@ def test_union_of_a_table_with_itself(tmp_path: Path) -> None:
 def test_a_table_that_feeds_two_operators(spark: SparkSession, tmp_path: Path) -> None:
     """UNION ALL of an aggregate and of the table itself: both operators take the same batch, once."""
     builder = Builder()
-    by_a = aggregate(
-        read("t", COLUMNS),
-        [column(0)],
-        [builder.measure("sum0", (column(2), "i64"), output="i64!")],
-    )
+    by_a = Grouping(COLUMNS, (0,), (("sum0", 2, "i64!"),))
     plan = builder.plan(
-        union_all(by_a, projected(read("t", COLUMNS), 3, column(0), column(2))), "a", "s"
+        union_all(by_a.relation(builder), projected(read("t", COLUMNS), 3, column(0), column(2))),
+        "a",
+        "s",
     )
 
     def wanted(rows: Bag) -> Bag:
-        result: Bag = Counter()
-        for key, members in _groups(rows, 0).items():
-            result[(*key, _sum(members, 2) or 0)] += 1
+        result = by_a.wanted(rows)
         for row, weight in rows.items():
             result[row[0], row[2]] += weight
         return +result
@@ -191,12 +129,12 @@ def test_having_and_computed_columns(tmp_path: Path) -> None:
     halved = builder.call(
         "multiply:i64_i64", ARITHMETIC, column(3), literal("i64", 2), output="i64!"
     )
-    source = filtered(_sums(builder, read("t", COLUMNS)), condition)
+    source = filtered(SUMS.relation(builder), condition)
     plan = builder.plan(projected(source, 4, column(0), halved), "a", "double")
 
     def wanted(rows: Bag) -> Bag:
         result: Bag = Counter()
-        for row in _summed(rows):
+        for row in SUMS.wanted(rows):
             if row[3] > 1:
                 result[row[0], row[3] * 2] += 1
         return result
@@ -206,9 +144,8 @@ def test_having_and_computed_columns(tmp_path: Path) -> None:
 
 def test_select_distinct(tmp_path: Path) -> None:
     """Keys without measures."""
-    builder = Builder()
-    plan = builder.plan(aggregate(read("t", COLUMNS), [column(0), column(2)], []), "a", "x")
-    check(None, tmp_path, plan, [_feed(9)], lambda rows: Counter(list(_groups(rows, 0, 2))))
+    keys = Grouping(COLUMNS, (0, 2), ())
+    check(None, tmp_path, keys.plan(), [_feed(9)], keys.wanted)
 
 
 def test_no_aggregate_at_all(spark: SparkSession, tmp_path: Path) -> None:
@@ -237,12 +174,12 @@ def test_rows_written_in_the_plan(spark: SparkSession, tmp_path: Path) -> None:
     rows = [("p", 0, 5), ("p", 0, 5), ("z", 1, 1)]
     written = [[literal("string", a), literal("i32", b), literal("i64", x)] for a, b, x in rows]
     source = union_all(virtual(COLUMNS, written), read("t", COLUMNS))
-    plan = builder.plan(_sums(builder, source), "a", "b", "s", "n")
+    plan = builder.plan(SUMS.relation(builder, source), "a", "b", "s", "n")
 
     def wanted(changes: Bag) -> Bag:
         total = Counter(changes)
         total.update(rows)
-        return _summed(total)
+        return SUMS.wanted(total)
 
     check(spark, tmp_path, plan, [_feed(10, batches=3)], wanted)
 
@@ -250,14 +187,10 @@ def test_rows_written_in_the_plan(spark: SparkSession, tmp_path: Path) -> None:
 def test_any_name_of_the_checkpoint_will_do(tmp_path: Path) -> None:
     """Paths with spaces, brackets and percent signs, and views with equal column names."""
     builder = Builder()
-    outer = [builder.measure("count", output="i64!")]
-    plan = builder.plan(aggregate(_sums(builder, read("t", COLUMNS)), [column(0)], outer), "a", "a")
+    outer = Grouping(OF_SUMS, (0,), (("count", None, "i64!"),))
+    plan = builder.plan(outer.relation(builder, SUMS.relation(builder)), "a", "a")
     folder = tmp_path / "a b%20 [x] {1,2} \u00e4 *?"
-
-    def wanted(rows: Bag) -> Bag:
-        return Counter((*key, len(m)) for key, m in _groups(_summed(rows), 0).items())
-
     feed = _feed(11, batches=3)
     source = feed.write(tmp_path)
     views = maintain(None, plan, {"t": source}, folder)
-    check_versions(folder, views, [wanted(feed.after(v)) for v in range(4)])
+    check_versions(folder, views, [outer.wanted(SUMS.wanted(feed.after(v))) for v in range(4)])

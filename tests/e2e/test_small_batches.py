@@ -4,7 +4,6 @@ the other.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import substrait_agg as sa
-from tests.e2e.feeds import Feed, check
-from tests.e2e.plans import Builder, aggregate, column, read
-from tests.e2e.rows import Bag, plain
-from tests.operator.measures_reference import measured
+from tests.e2e.feeds import Feed, Grouping, check
 from tests.sampling import sample
 
 if TYPE_CHECKING:
@@ -37,26 +33,9 @@ PATTERNS = {
 }
 
 
-def plan(*, keys: bool) -> str:
-    builder = Builder()
-    measures = [
-        builder.measure("sum", (column(1), "fp64"), output="fp64"),
-        builder.measure("count", (column(1), "fp64"), output="i64!"),
-    ]
-    grouped = [column(0)] if keys else []
-    names = ["k"] * keys + ["s", "n"]
-    return builder.plan(aggregate(read("t", COLUMNS), grouped, measures), *names)
-
-
-def wanted(rows: Bag, *, keys: bool) -> Bag:
-    groups: dict[Any, list[tuple[Any, int]]] = {} if keys else {(): []}
-    for (key, value), weight in rows.items():
-        groups.setdefault((plain(key),) if keys else (), []).append((value, weight))
-    return Counter(
-        (*key, plain(measured("sum", pairs, "fp64")), measured("count", pairs, "i64"))
-        for key, pairs in groups.items()
-        if not keys or sum(weight for _, weight in pairs) > 0
-    )
+BY_KEY, OF_ALL = (
+    Grouping(COLUMNS, keys, (("sum", 1, "fp64"), ("count", 1, "i64!"))) for keys in ((0,), ())
+)
 
 
 def feed() -> Feed:
@@ -112,7 +91,8 @@ def test_both_sides_give_the_same_versions(
 ) -> None:
     """The view and the sum of changes at every version, whichever side computed which batch."""
     with sides(PATTERNS[pattern]) as tasks:
-        check(spark, tmp_path, plan(keys=keys), [feed()], lambda rows: wanted(rows, keys=keys))
+        groups = BY_KEY if keys else OF_ALL
+        check(spark, tmp_path, groups.plan(), [feed()], groups.wanted)
     wide = [2 if side == SPARK else 1 for side in PATTERNS[pattern]]
     assert tasks[-8:] == (wide if keys else [1] * 8), "something was computed elsewhere"
 
@@ -142,7 +122,7 @@ def test_a_setting_that_is_none_is_refused(
     """An invalid setting is refused before anything is written."""
     with pytest.raises(sa.SubstraitAggError) as refused:
         sa.run(
-            plan(keys=True).encode(),
+            BY_KEY.plan().encode(),
             {"t": feed().write(tmp_path)},
             checkpoint=tmp_path / "checkpoint",
             spark=spark,
@@ -166,7 +146,7 @@ def test_a_setting_holds_for_its_run(spark: SparkSession, tmp_path: Path) -> Non
 
     with drivers(NotingDriver()):
         run = sa.run(
-            plan(keys=True).encode(),
+            BY_KEY.plan().encode(),
             {"t": feed().write(tmp_path)},
             checkpoint=tmp_path / "checkpoint",
             spark=spark,
@@ -184,7 +164,7 @@ def test_what_spark_does_not_hand_over_is_computed_there(
     """A batch, or its partial sums, that is too large for the driver is computed on Spark."""
     monkeypatch.setattr("substrait_agg.spark.sources.open.parquet_reader", lambda *_: None)
     with sides([side] * 8, collects=False) as tasks:
-        check(spark, tmp_path, plan(keys=True), [feed()], lambda rows: wanted(rows, keys=True))
+        check(spark, tmp_path, BY_KEY.plan(), [feed()], BY_KEY.wanted)
     assert set(tasks[-8:]) == {2}
 
 
