@@ -20,7 +20,7 @@ SECOND = 1_000_000
 EPOCH = dt.datetime(1970, 1, 1)
 
 Row = tuple[str | None, int | None, int | None]
-"""Team, seconds since 1970, number."""
+"""Team, seconds since 1970 (windows and sessions may be of any other unit), number."""
 Change = tuple[Row, int]
 """A row that is inserted (1) or deleted (-1)."""
 Window = tuple[int, int] | None

@@ -6,7 +6,7 @@ import datetime as dt
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,18 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
+from tests.e2e.event_model import (
+    EPOCH,
+    SECOND,
+    Change,
+    Groups,
+    Row,
+    Window,
+    hopping,
+    measured,
+    sessions,
+    tumbling,
+)
 from tests.e2e.files import write_in_order
 from tests.e2e.rows import Bag
 from tests.e2e.running import Views, check_versions, maintain
@@ -35,15 +47,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-SECOND = 1_000_000
-EPOCH = dt.datetime(1970, 1, 1)
-Row = tuple[str | None, int | None, int | None]
-"""Team, microseconds since 1970, number."""
-Change = tuple[Row, int]
-Window = tuple[int, int] | None
-
-
 def instant(micros: int, *, zoned: bool = False) -> dt.datetime:
+    """The instant of microseconds since 1970, which are the times of all rows here."""
     at = EPOCH + dt.timedelta(microseconds=micros)
     return at.replace(tzinfo=dt.UTC) if zoned else at
 
@@ -82,41 +87,11 @@ def drawn(seed: int, batches: int = 6, rows: int = 40, spread: int = 400) -> lis
     return made
 
 
-def tumbling(size: int, offset: int = 0) -> Callable[[int], Iterator[Window]]:
-    return hopping(size, size, offset)
-
-
-def hopping(size: int, slide: int, offset: int = 0) -> Callable[[int], Iterator[Window]]:
-    def windows(micros: int) -> Iterator[Window]:
-        start = (micros - offset) // slide * slide + offset
-        while start + size > micros:
-            yield start, start + size
-            start -= slide
-
-    return windows
-
-
-Groups = dict[tuple[Any, ...], Counter[int | None]]
-
-
-def in_windows(rows: Counter[Row], windows: Callable[[int], Iterator[Window]]) -> Groups:
-    """The numbers per team and window."""
-    groups: Groups = {}
-    for (team, time, n), weight in rows.items():
-        for window in (None,) if time is None else windows(time):
-            groups.setdefault((team, window), Counter())[n] += weight
-    return groups
-
-
 def counted(groups: Groups, shown: Callable[[Window], Any]) -> Bag:
-    """Count and sum of groups whose weight is above zero."""
+    """Team, window, count and sum of groups whose weight is above zero."""
     found: Bag = Counter()
-    for (*keys, window), numbers in groups.items():
-        if sum(numbers.values()) <= 0:
-            continue
-        there = [(n, w) for n, w in numbers.items() if n is not None and w]
-        total = sum(n * w for n, w in there) if sum(w for _, w in there) > 0 else None
-        found[(*keys, shown(window), sum(numbers.values()), total)] += 1
+    for row, times in measured(groups, shown).items():
+        found[row[:4]] += times
     return found
 
 
@@ -131,24 +106,14 @@ def end(window: Window) -> Any:
     return None if window is None else instant(window[1])
 
 
-def sums(batches: Sequence[Sequence[Change]]) -> list[Counter[Row]]:
+def net(batches: Sequence[Sequence[Change]]) -> list[Counter[Row]]:
     """The rows that are there after each batch, the version without any first."""
-    added = [Counter[Row](), *(_added(b) for b in batches)]
-    return list(accumulate(added, _plus))
-
-
-def _added(batch: Sequence[Change]) -> Counter[Row]:
-    total: Counter[Row] = Counter()
-    for row, weight in batch:
-        total[row] += weight
-    return total
-
-
-def _plus(left: Counter[Row], right: Counter[Row]) -> Counter[Row]:
-    total = Counter(left)
-    for row, weight in right.items():
-        total[row] += weight
-    return total
+    found: list[Counter[Row]] = [Counter()]
+    for batch in batches:
+        found.append(Counter(found[-1]))
+        for row, weight in batch:
+            found[-1][row] += weight
+    return found
 
 
 def run(
@@ -159,18 +124,28 @@ def run(
     wanted: Callable[[Counter[Row]], Bag],
     *,
     zone: str | None = None,
-) -> None:
-    """Check that every version of the view, and the sum of the changes, equals the expected result
-    of the rows so far.
-    """
+    **options: Any,
+) -> pa.Table:
+    """Check every version of the view, and the sum of the changes; the rows that wait in the end."""
     write_in_order(folder / "in", [rows_of(b, zone=zone) for b in batches])
     source = {"goals": f"parquet:{folder / 'in'}?weight=w&batch-files=1"}
-    views = maintain(spark, plan, source, folder / "checkpoint", partitions=2)
-    check_versions(folder / "checkpoint", views, [wanted(rows) for rows in sums(batches)])
+    place = folder / "checkpoint"
+    views = maintain(spark, plan, source, place, partitions=2, **options)
+    check_versions(place, views, [wanted(rows) for rows in net(batches)])
+    return sa.open_view(place).quarantined() if options else None
+
+
+def in_windows(rows: Counter[Row], windows: Callable[[int], Iterator[tuple[int, int]]]) -> Groups:
+    """The numbers per team and window."""
+    groups: Groups = {}
+    for (team, time, n), weight in rows.items():
+        for window in (None,) if time is None else windows(time):
+            groups.setdefault((team, window), Counter())[n] += weight
+    return groups
 
 
 MINUTE = 60 * SECOND
-CASES: dict[str, tuple[str, Callable[[int], Iterator[Window]], Any]] = {
+CASES: dict[str, tuple[str, Callable[[int], Iterator[tuple[int, int]]], Any]] = {
     "tumble_end": (grouped("tumble_end", interval(60)), tumbling(MINUTE), end),
     "tumble with an offset, as DataFusion writes durations": (
         grouped("tumble", compound(45), compound(-100)),
@@ -197,30 +172,13 @@ def test_every_version_of_a_window(name: str, tmp_path: Path) -> None:
     run(None, tmp_path, plan, drawn(1), lambda rows: counted(in_windows(rows, windows), shown))
 
 
-def in_sessions(rows: Counter[Row], gap: int, *, by_team: bool = True) -> Groups:
-    """The numbers per team (or of all) and session; no row is retracted early here."""
-    groups: Groups = {}
-    for team in {row[0] for row in rows} if by_team else {None}:
-        mine = {r: w for r, w in rows.items() if w and (r[0] == team or not by_team)}
-        spans: list[list[int]] = []
-        for at in sorted({r[1] for r in mine if r[1] is not None}):
-            if spans and at - spans[-1][1] < gap:
-                spans[-1][1] = at
-            else:
-                spans.append([at, at])
-        for (_, time, n), weight in mine.items():
-            window = next(
-                ((a, b + gap) for a, b in spans if time is not None and a <= time <= b), None
-            )
-            key = (team, window) if by_team else (window,)
-            groups.setdefault(key, Counter())[n] += weight
-    return groups
+def in_sessions(rows: Counter[Row]) -> Bag:
+    """Team, session of 7 seconds, count and sum; no row is retracted early here."""
+    return counted(sessions(rows, 7 * SECOND), struct)
 
 
 def test_every_version_of_sessions(tmp_path: Path) -> None:
-    plan = grouped("session", interval(7))
-    batches = drawn(2, batches=7)
-    run(None, tmp_path, plan, batches, lambda r: counted(in_sessions(r, 7 * SECOND), struct))
+    run(None, tmp_path, grouped("session", interval(7)), drawn(2, batches=7), in_sessions)
 
 
 def test_sessions_of_all_rows(tmp_path: Path) -> None:
@@ -235,8 +193,11 @@ def test_sessions_of_all_rows(tmp_path: Path) -> None:
     )
 
     def wanted(rows: Counter[Row]) -> Bag:
-        groups = in_sessions(rows, 5 * SECOND, by_team=False)
-        return counted(groups, lambda window: struct(window, zoned=True))
+        together: Counter[Row] = Counter()
+        for (_, *row), weight in rows.items():
+            together[(None, *row)] += weight
+        found = counted(sessions(together, 5 * SECOND), partial(struct, zoned=True))
+        return Counter({row[1:]: times for row, times in found.items()})
 
     run(None, tmp_path, plan, drawn(3, batches=4), wanted, zone="UTC")
 
@@ -249,8 +210,7 @@ def test_sessions_go_on_after_a_stop_with_other_partitions(tmp_path: Path) -> No
     for part, partitions in enumerate((1, 4)):
         write_in_order(tmp_path / "in", [rows_of(b) for b in batches[3 * part :][:3]], 3 * part)
         views |= maintain(None, plan, source, tmp_path / "ckpt", partitions=partitions)
-    wanted = [counted(in_sessions(r, 7 * SECOND), struct) for r in sums(batches)]
-    check_versions(tmp_path / "ckpt", views, wanted)
+    check_versions(tmp_path / "ckpt", views, [in_sessions(rows) for rows in net(batches)])
 
 
 def test_hopping_windows_in_grouping_sets(tmp_path: Path) -> None:
@@ -349,30 +309,13 @@ def early(seed: int, batches: int) -> list[list[Change]]:
     return made
 
 
-def quarantined(
-    spark: SparkSession | None,
-    folder: Path,
-    plan: str,
-    batches: Sequence[Sequence[Change]],
-    wanted: Callable[[Counter[Row]], Bag],
-) -> pa.Table:
-    """Check every version against the rows of weight above zero; the rows that wait in the end."""
-    write_in_order(folder / "in", [rows_of(b) for b in batches])
-    source = {"goals": f"parquet:{folder / 'in'}?weight=w&batch-files=1"}
-    place = folder / "checkpoint"
-    views = maintain(spark, plan, source, place, partitions=2, early_retraction="quarantine")
-    check_versions(place, views, [wanted(rows) for rows in sums(batches)])
-    return sa.open_view(place).quarantined()
-
-
 def test_early_retractions_of_sessions_wait_for_their_insertion(tmp_path: Path) -> None:
-    def wanted(rows: Counter[Row]) -> Bag:
-        return counted(in_sessions(+rows, 7 * SECOND), struct)
-
     batches = early(8, 4)
-    plan = grouped("session", interval(7))
-    waiting = quarantined(None, tmp_path, plan, batches, wanted)
-    below = {row: w for row, w in sums(batches)[-1].items() if w < 0}
+    waiting = run(
+        None, tmp_path, grouped("session", interval(7)), batches, lambda rows: in_sessions(+rows),
+        early_retraction="quarantine",
+    )  # fmt: skip
+    below = {row: w for row, w in net(batches)[-1].items() if w < 0}
     assert waiting.column_names == ["team", "t", "n", "__weight"]
     listed = zip(*(column.to_pylist() for column in waiting.columns), strict=True)
     assert sorted(listed) == sorted((t, instant(at or 0), n, w) for (t, at, n), w in below.items())
@@ -397,4 +340,4 @@ def test_early_retractions_under_hopping_windows_in_grouping_sets(tmp_path: Path
                 found[team, window, 0] += weight
         return Counter((team, struct(w), n, index) for (team, w, index), n in found.items())
 
-    quarantined(None, tmp_path, plan, early(9, 3), wanted)
+    run(None, tmp_path, plan, early(9, 3), wanted, early_retraction="quarantine")

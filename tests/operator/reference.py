@@ -239,4 +239,4 @@ def _values(rows: list[Row]) -> tuple[Any, ...]:
 
 def _argument(row: Row, argument: int) -> Any:
     value = row.values[argument]
-    return value if argument != DECIMAL or value is None else Fraction(value, 10**SCALE)
+    return value if argument != DECIMAL or value is None else Fraction(int(value), 10**SCALE)
