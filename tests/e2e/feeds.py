@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow as pa
 
 from tests.e2e.files import write_in_order
 from tests.e2e.plans import Builder, Json, aggregate, column, read
 from tests.e2e.random_rows import arrow_type
-from tests.e2e.rows import Bag, plain
+from tests.e2e.rows import Bag, bag, net, plain
 from tests.e2e.running import check_versions, maintain
 from tests.operator.measures_reference import measured
 
@@ -70,10 +71,7 @@ class Feed:
 
     def after(self, version: int) -> Bag:
         """Net weights of all rows at a version, zeros left out."""
-        total: Bag = Counter()
-        for batch in self.batches[:version]:
-            for row, weight in batch:
-                total[row] += weight
+        total = net(self.batches[:version])
         return Counter({row: weight for row, weight in total.items() if weight})
 
 
@@ -184,3 +182,24 @@ def churn(
         rng.shuffle(changes)
         made.append(changes)
     return made
+
+
+def duck(query: str, feeds: Sequence[Feed]) -> Callable[..., Bag]:
+    """Return the function from the rows of the tables to those of a query."""
+
+    database = duckdb.connect()  # to begin one takes longer than the query
+
+    def wanted(*bags: Bag) -> Bag:
+        with database.cursor() as connection:
+            for feed, rows in zip(feeds, bags, strict=True):
+                assert min(rows.values(), default=1) > 0, "DuckDB has no negative weights"
+                each = list(rows.elements())
+                cells = {
+                    name: pa.array([row[i] for row in each], arrow_type(type_))
+                    for i, (name, type_) in enumerate(feed.columns.items())
+                }
+                connection.register(f"in_{feed.table}", pa.table(cells))
+                connection.execute(f"CREATE OR REPLACE TABLE {feed.table} AS FROM in_{feed.table}")
+            return bag(connection.sql(query).to_arrow_table())
+
+    return wanted

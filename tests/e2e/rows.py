@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+
+import substrait_agg as sa
 
 VERSION, WEIGHT = "__version", "__weight"
 
@@ -25,6 +29,20 @@ def plain(value: Any) -> Any:
 def bag(table: pa.Table) -> Bag:
     """The rows of a view."""
     return Counter(_rows(table))
+
+
+def view_rows(checkpoint: Path | str, version: int | None = None) -> Bag:
+    """The rows of the view of a checkpoint."""
+    return bag(sa.open_view(checkpoint).to_arrow(version))
+
+
+def net(batches: Iterable[Iterable[tuple[tuple[Any, ...], int]]]) -> Bag:
+    """The weight of each row of some batches."""
+    total: Bag = Counter()
+    for batch in batches:
+        for row, weight in batch:
+            total[row] += weight
+    return total
 
 
 def _rows(table: pa.Table) -> list[tuple[Any, ...]]:

@@ -21,7 +21,7 @@ from tests.e2e import plans
 from tests.e2e.feeds import Change, Feed
 from tests.e2e.files import write_in_order
 from tests.e2e.plans import Builder, aggregate, column, filtered, literal, read, union_all
-from tests.e2e.rows import Bag
+from tests.e2e.rows import Bag, net
 from tests.e2e.running import check_versions
 from tests.local.run import run
 from tests.operator.measures_reference import measured
@@ -96,25 +96,16 @@ def changes(rng: random.Random, batches: int) -> list[list[Change]]:
     for _ in range(batches - 1):
         size = rng.choice((1, 5, 20))
         made.append([(rng.choice(domain), rng.choice((1, 1, -1))) for _ in range(size)])
-    net = net_of(made)
+    balance = net(made)
     made.append(
-        [(row, 1) for row, weight in net.items() for _ in range(-weight)] or [(domain[0], 1)]
+        [(row, 1) for row, weight in balance.items() for _ in range(-weight)] or [(domain[0], 1)]
     )
     return made
 
 
-def net_of(batches: Batches) -> Bag:
-    """The weight of each row."""
-    total: Bag = Counter()
-    for batch in batches:
-        for row, weight in batch:
-            total[row] += weight
-    return total
-
-
 def owed(batches: Batches) -> Bag:
     """Rows with a weight below zero."""
-    return Counter({row: weight for row, weight in net_of(batches).items() if weight < 0})
+    return Counter({row: weight for row, weight in net(batches).items() if weight < 0})
 
 
 def listing(table: pa.Table) -> Bag:
@@ -175,7 +166,7 @@ def test_quarantine_across_restarts_and_rescaling(
             progress=kept,
         ).wait()
     so_far = [batches[:v] for v in range(len(batches) + 1)]
-    check_versions(kept.checkpoint, kept.views, [model(+net_of(b)) for b in so_far])
+    check_versions(kept.checkpoint, kept.views, [model(+net(b)) for b in so_far])
     waiting = [(rows_model if plan is rows_plan else read_model)(owed(b)) for b in so_far]
     assert [kept.lists[v] for v in range(len(so_far))] == waiting
     assert [kept.counts[v] for v in range(len(so_far))] == [-sum(w.values()) for w in waiting]
@@ -202,7 +193,7 @@ def test_carry_never_shows_a_negative_count(tmp_path: Path) -> None:
     ).wait()
     assert min(counts) >= 0
     view = sa.open_view(tmp_path / "checkpoint").to_arrow().to_pylist()
-    assert Counter(tuple(r.values()) for r in view) == measures_model(+net_of(batches))
+    assert Counter(tuple(r.values()) for r in view) == measures_model(+net(batches))
 
 
 @pytest.mark.parametrize("plan", [measures_plan, rows_plan], ids=["measures", "rows"])
@@ -233,7 +224,7 @@ def test_a_refused_batch_runs_once_its_file_is_corrected(
     assert view.versions() == [0, 1, 2, 3]
     model = measures_model if plan is measures_plan else rows_model
     rows = view.to_arrow().to_pylist()
-    assert Counter(tuple(r.values()) for r in rows) == model(+net_of(corrected))
+    assert Counter(tuple(r.values()) for r in rows) == model(+net(corrected))
 
 
 def test_two_tables_are_listed_side_by_side(tmp_path: Path) -> None:

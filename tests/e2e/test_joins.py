@@ -22,14 +22,13 @@ from substrait_agg.flow.passes.lower import lower
 from substrait_agg.spark.execution.driver import Driver
 from substrait_agg.tools.state import State
 from tests.e2e.event_model import Table, instant
-from tests.e2e.feeds import Change, Feed, check
+from tests.e2e.feeds import Change, Feed, check, duck
 from tests.e2e.files import write_in_order
 from tests.e2e.plans import COMPARISON, Builder, Json, aggregate, column, filtered, joined, read
 from tests.e2e.rows import Bag, bag, running_sums
 from tests.e2e.running import check_versions, maintain
 from tests.executors import ON_SPARK, drivers
 from tests.joins import tpch
-from tests.joins.test_special_cases import duck
 from tests.joins.test_subqueries import CONDITIONS, Queries, T
 from tests.joins.test_subqueries import feeds as subquery_feeds
 from tests.sampling import sample

@@ -9,14 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
 from substrait_agg.operator.common.names import CLOSED, GROUP
 from tests.e2e.event_model import Table, instant
-from tests.e2e.feeds import Change, Feed, check, churn
+from tests.e2e.feeds import Change, Feed, check, churn, duck
 from tests.e2e.plans import (
     ARITHMETIC,
     COMPARISON,
@@ -31,7 +29,6 @@ from tests.e2e.plans import (
     set_operation,
     union_all,
 )
-from tests.e2e.random_rows import arrow_type
 from tests.e2e.rows import Bag, bag
 from tests.e2e.running import Views, check_versions, maintain, starting
 from tests.executors import ON_SPARK, drivers
@@ -203,19 +200,9 @@ IN_SQL = {
 
 def _of_duckdb(operation: str, inputs: Sequence[Bag]) -> Bag:
     """The result of DuckDB over the rows of two tables."""
-    types = list(NUMBERS.values())
-    left, right = (
-        pa.table(
-            [pa.array([row[i] for row in rows], arrow_type(t)) for i, t in enumerate(types)],
-            names=list(NUMBERS),
-        )
-        for rows in (list((+Counter(i)).elements()) for i in inputs)
-    )
-    with duckdb.connect() as connection:
-        connection.register("l", left)
-        connection.register("r", right)
-        query = f"SELECT * FROM l {IN_SQL[operation]} SELECT * FROM r"
-        return bag(connection.sql(query).to_arrow_table())
+    tables = [Feed(name, NUMBERS, "op", []) for name in ("l", "r")]
+    query = f"SELECT * FROM l {IN_SQL[operation]} SELECT * FROM r"
+    return duck(query, tables)(*(+Counter(rows) for rows in inputs))
 
 
 @pytest.mark.parametrize("operation", IN_SQL)

@@ -16,7 +16,7 @@ import substrait_agg as sa
 from substrait_agg.runtime.batch.microbatch import MicroBatches
 from tests.e2e.files import age, write_in_order
 from tests.e2e.plans import Builder, aggregate, column, read, union_all
-from tests.e2e.rows import Bag, bag, changes_by_version
+from tests.e2e.rows import changes_by_version, view_rows
 from tests.e2e.running import check_versions, maintain
 
 if TYPE_CHECKING:
@@ -46,11 +46,6 @@ def rows(*pairs: tuple[str | None, int | None], **more: Any) -> pa.Table:
     return pa.table({"k": pa.array(k, pa.string()), "x": pa.array(x, pa.int64()), **more})
 
 
-def shown(checkpoint: Path, version: int | None = None) -> Bag:
-    """The rows of a view."""
-    return bag(sa.open_view(checkpoint).to_arrow(version))
-
-
 def test_an_empty_folder_shows_one_global_row(spark: SparkSession, tmp_path: Path) -> None:
     """Version 0 of a global aggregate: a null sum and a count of 0; rows that come later change it."""
     (tmp_path / "in").mkdir()
@@ -70,7 +65,7 @@ def test_a_static_dataframe_is_read_once(spark: SparkSession, tmp_path: Path) ->
     for _ in range(2):
         maintain(spark, sums("t"), {"t": frame}, tmp_path / "checkpoint")
         assert sa.open_view(tmp_path / "checkpoint").versions() == [0]
-        assert shown(tmp_path / "checkpoint") == Counter([("a", 7, 3)])
+        assert view_rows(tmp_path / "checkpoint") == Counter([("a", 7, 3)])
 
 
 def test_a_stream_beside_a_static_dataframe(spark: SparkSession, tmp_path: Path) -> None:
@@ -110,7 +105,7 @@ def test_csv_json_and_table_sources_together(spark: SparkSession, tmp_path: Path
         maintain(spark, sums("t", "u", "v"), sources, tmp_path / "checkpoint")
     finally:
         spark.sql("DROP TABLE e2e_sums")
-    assert shown(tmp_path / "checkpoint") == Counter(
+    assert view_rows(tmp_path / "checkpoint") == Counter(
         [("a", 106, 4), ("b", None, 1), ("c", -4, 1), ("d", 1, 1), (None, None, 1)]
     )
 
@@ -152,7 +147,7 @@ def test_a_run_without_end_takes_what_comes(spark: SparkSession, tmp_path: Path)
         run.stop()
     maintain(spark, sums("t"), source, checkpoint)
     assert sa.open_view(checkpoint).versions() == [0, 1, 2, 3]
-    assert shown(checkpoint) == Counter([("a", 4, 3)])
+    assert view_rows(checkpoint) == Counter([("a", 4, 3)])
 
 
 def test_a_thread_that_waits_gets_no_error_from_stop(
@@ -185,7 +180,7 @@ def test_a_thread_that_waits_gets_no_error_from_stop(
         waiting.join(60)
     assert not errors
     maintain(spark, sums("t"), source, checkpoint)
-    assert shown(checkpoint) == Counter([("a", 1, 1)])
+    assert view_rows(checkpoint) == Counter([("a", 1, 1)])
 
 
 def test_the_view_is_a_dataframe_too(spark: SparkSession, tmp_path: Path) -> None:
@@ -211,10 +206,10 @@ def test_a_result_that_overflows_commits_nothing(spark: SparkSession, tmp_path: 
             maintain(spark, sums("t"), source, checkpoint)
         assert caught.value.code == "RESULT_OVERFLOW"
         assert sa.open_view(checkpoint).versions() == [0, 1]
-        assert shown(checkpoint) == Counter([("a", most, 1), ("b", 1, 1)])
+        assert view_rows(checkpoint) == Counter([("a", most, 1), ("b", 1, 1)])
     write_in_order(folder, [rows(("a", -1), ("b", 1))], 1)
     age(folder / "part-0001.parquet", 1)
     maintain(spark, sums("t"), source, checkpoint)
     assert sa.open_view(checkpoint).versions() == [0, 1, 2, 3]
-    assert shown(checkpoint, 2) == Counter([("a", most - 1, 2), ("b", 2, 2)])
-    assert shown(checkpoint) == Counter([("a", most - 1, 2), ("b", 2, 2), ("c", 2, 1)])
+    assert view_rows(checkpoint, 2) == Counter([("a", most - 1, 2), ("b", 2, 2)])
+    assert view_rows(checkpoint) == Counter([("a", most - 1, 2), ("b", 2, 2), ("c", 2, 1)])

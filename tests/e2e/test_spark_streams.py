@@ -17,7 +17,7 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.spark.positions.spark_streams import SparkStreams
 from tests.e2e.files import write_in_order
 from tests.e2e.plans import COMPARISON, Builder, column, joined, projected, read
-from tests.e2e.rows import Bag, bag
+from tests.e2e.rows import Bag, view_rows
 from tests.e2e.running import maintain
 from tests.e2e.test_sources import COLUMNS, rows, sums
 
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 TABLE = "e2e_streamed"
-
-
-def shown(checkpoint: Path) -> Bag:
-    return bag(sa.open_view(checkpoint).to_arrow())
 
 
 class Feed:
@@ -81,7 +77,7 @@ class Feed:
 
     def check(self, checkpoint: Path) -> None:
         """Check that the view has every row once, and as many rows of the rate as batches had."""
-        found = shown(checkpoint)
+        found = view_rows(checkpoint)
         rate = sorted(row[1] for row in found if row[0].startswith("r"))
         assert rate == list(range(len(rate)))
         assert len(rate) % 2 == 0
@@ -114,8 +110,8 @@ def test_stop_and_continue(
 def await_rows(checkpoint: Path, rows: Bag) -> None:
     """Wait until the view has some rows."""
     deadline = time.monotonic() + 60
-    while not rows <= shown(checkpoint):
-        assert time.monotonic() < deadline, shown(checkpoint)
+    while not rows <= view_rows(checkpoint):
+        assert time.monotonic() < deadline, view_rows(checkpoint)
         time.sleep(0.05)
 
 
@@ -195,7 +191,7 @@ def test_a_stream_joined_with_files(spark: SparkSession, feed: Feed, tmp_path: P
     for _ in range(3):
         feed.grow(2)
         maintain(spark, plan, feed.sources(), checkpoint)
-    found = shown(checkpoint)
+    found = view_rows(checkpoint)
     rate = {int(u[1:]) for _, u in found if u.startswith("r")}
     assert rate == (set(range(6)) if feed.kind in ("rate", "both") else set())
     wanted = Counter({(f"t{n}", f"r{n}"): 1 for n in rate})
@@ -252,7 +248,7 @@ def test_steps_without_state_are_read(spark: SparkSession, tmp_path: Path) -> No
     kept = stream.join(counted, stream.value == counted.n).where("value > 0")
     frame = kept.selectExpr("k", "`count` AS x").union(stream.selectExpr("'all'", "value"))
     maintain(spark, sums("t"), {"t": frame}, tmp_path / "checkpoint")
-    assert shown(tmp_path / "checkpoint") == Counter(
+    assert view_rows(tmp_path / "checkpoint") == Counter(
         {("b", 2, 1): 1, ("c", 1, 1): 1, ("all", 3, 3): 1}
     )
 
@@ -268,7 +264,7 @@ def test_other_tables_than_before(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(sa.StateRefused) as refused:
         maintain(spark, plan, other, checkpoint, accept_source_change=True)
     assert refused.value.code == "OFFSETS_DIFFER"
-    assert shown(checkpoint) == Counter({("a", 2, 2): 1})
+    assert view_rows(checkpoint) == Counter({("a", 2, 2): 1})
 
 
 def test_another_number_of_sources_than_before(spark: SparkSession, tmp_path: Path) -> None:
@@ -305,9 +301,9 @@ def test_a_row_that_fails(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(sa.RunFailed, match="zero is not allowed") as failed:
         maintain(spark, sums("t"), {"t": broken}, checkpoint)
     assert "\n\tat " not in str(failed.value)
-    assert shown(checkpoint) == Counter({("a", 1, 1): 1})
+    assert view_rows(checkpoint) == Counter({("a", 1, 1): 1})
     maintain(spark, sums("t"), {"t": stream}, checkpoint)
-    assert shown(checkpoint) == Counter({("a", 1, 2): 1})
+    assert view_rows(checkpoint) == Counter({("a", 1, 2): 1})
 
 
 def test_a_query_that_others_stop(spark: SparkSession, tmp_path: Path) -> None:
@@ -324,7 +320,7 @@ def test_a_query_that_others_stop(spark: SparkSession, tmp_path: Path) -> None:
     assert failed.value.code == "RUN_STOPPED"
     write_in_order(tmp_path / "in", [rows(("a", 2))], 1)
     maintain(spark, sums("t"), {"t": stream}, checkpoint)
-    assert shown(checkpoint) == Counter({("a", 3, 2): 1})
+    assert view_rows(checkpoint) == Counter({("a", 3, 2): 1})
 
 
 @pytest.mark.parametrize("until", ["done", "100ms"])
@@ -366,4 +362,4 @@ def test_a_stream_that_fails(spark: SparkSession, tmp_path: Path, until: str) ->
         maintain(spark, sums("t", "u"), sources, checkpoint, until=until)
     assert "\n\tat " not in str(failed.value)
     assert failed.value.help
-    assert set(shown(checkpoint)) <= {("a", 1, 1)}
+    assert set(view_rows(checkpoint)) <= {("a", 1, 1)}

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pytest
 
 import substrait_agg as sa
 from substrait_agg.errors import UsageError
+from tests.e2e import feeds
 from tests.e2e.feeds import Change, Feed, check, churn
 from tests.e2e.plans import (
     COMPARISON,
@@ -65,17 +65,9 @@ def _changes(seed: int, batches: int = 6) -> list[list[Change]]:
 
 
 def duck(query: str) -> Callable[[Bag], Bag]:
-    """Return the result of DuckDB over the rows of a table at a version, without rows of negative weight."""
-
-    def wanted(rows: Bag) -> Bag:
-        with duckdb.connect() as database:
-            database.execute("create table sales (customer varchar, city varchar, amount bigint)")
-            for row, weight in rows.items():
-                for _ in range(max(weight, 0)):
-                    database.execute("insert into sales values (?, ?, ?)", row)
-            return Counter(database.execute(query).fetchall())
-
-    return wanted
+    """Return the result of DuckDB over the rows of the table, without rows of negative weight."""
+    wanted = feeds.duck(query, [Feed("sales", COLUMNS, "op", [])])
+    return lambda rows: wanted(+rows)
 
 
 def by_customer(builder: Builder) -> Json:

@@ -17,7 +17,7 @@ from substrait_agg.errors import CommitConflict, StateRefused
 from tests.e2e.files import write_in_order
 from tests.e2e.killing import PATIENCE, Command, kill_session, newest, signal_session
 from tests.e2e.plans import Builder, aggregate, column, read
-from tests.e2e.rows import Bag, bag
+from tests.e2e.rows import view_rows
 from tests.e2e.running import maintain
 
 if TYPE_CHECKING:
@@ -39,10 +39,6 @@ def counts() -> str:
 
 def rows(key: str) -> list[pa.Table]:
     return [pa.table({"k": [key]})]
-
-
-def shown(checkpoint: Path) -> Bag:
-    return bag(sa.open_view(checkpoint).to_arrow())
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -76,10 +72,10 @@ def test_a_second_run_in_the_same_session(spark: SparkSession, tmp_path: Path) -
     finally:
         first.stop()
     first.wait()
-    assert shown(checkpoint) == Counter({("a", 1): 1, ("b", 1): 1})
+    assert view_rows(checkpoint) == Counter({("a", 1): 1, ("b", 1): 1})
     write_in_order(folder, rows("c"), 2)
     maintain(spark, counts(), source, checkpoint)
-    assert shown(checkpoint) == Counter({("a", 1): 1, ("b", 1): 1, ("c", 1): 1})
+    assert view_rows(checkpoint) == Counter({("a", 1): 1, ("b", 1): 1, ("c", 1): 1})
 
 
 def test_a_failed_run_leaves_no_lock(spark: SparkSession, tmp_path: Path) -> None:
@@ -94,7 +90,7 @@ def test_a_failed_run_leaves_no_lock(spark: SparkSession, tmp_path: Path) -> Non
             maintain(spark, counts(), source, checkpoint)
     (folder / "b.csv").write_text("k\nb\n")
     maintain(spark, counts(), source, checkpoint)
-    assert shown(checkpoint) == Counter({("a", 1): 1, ("b", 1): 1})
+    assert view_rows(checkpoint) == Counter({("a", 1): 1, ("b", 1): 1})
 
 
 def test_a_run_that_was_taken_over_says_so(spark: SparkSession, tmp_path: Path) -> None:
@@ -149,4 +145,4 @@ def test_a_second_process(tmp_path: Path) -> None:
         kill_session(process)
     write_in_order(folder, rows("b"), 1)
     second.finish()
-    assert shown(checkpoint) == Counter({("a", 1): 1, ("b", 1): 1})
+    assert view_rows(checkpoint) == Counter({("a", 1): 1, ("b", 1): 1})

@@ -23,7 +23,7 @@ from tests.e2e import plans
 from tests.e2e.feeds import Change, Feed
 from tests.e2e.killing import PATIENCE, kill_session, newest
 from tests.e2e.plans import Builder, column, literal, read
-from tests.e2e.rows import Bag, bag
+from tests.e2e.rows import Bag, bag, net
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -176,15 +176,6 @@ def changes(rng: random.Random, batches: int) -> list[list[Change]]:
     return made
 
 
-def net(batches: Sequence[Sequence[Change]]) -> Bag:
-    """Rows with a weight above zero."""
-    total: Bag = Counter()
-    for batch in batches:
-        for row, weight in batch:
-            total[row] += weight
-    return +total
-
-
 def test_every_form_across_restarts(
     measures: dict[str, Any], spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -210,7 +201,7 @@ def test_every_form_across_restarts(
     assert caught.value.code == "FUNCTION_URN_UNKNOWN"
     sa.register_measure(documented()["GeometricMean"]())
     sa.run(every_form(), source, progress=keep, partitions=4, **options).wait()
-    wanted = {v: form_model(net(batches[:v])) for v in range(len(batches) + 1)}
+    wanted = {v: form_model(+net(batches[:v])) for v in range(len(batches) + 1)}
     assert views == wanted
 
 
@@ -280,7 +271,7 @@ def test_a_killed_program_goes_on_when_it_is_started_again(tmp_path: Path) -> No
         kill_session(process)
     view = sa.open_view(checkpoint)
     assert view.versions() == list(range(len(batches) + 1))
-    assert rounded(bag(view.to_arrow())) == form_model(net(batches))
+    assert rounded(bag(view.to_arrow())) == form_model(+net(batches))
 
 
 def _below_zero(batches: Sequence[Sequence[Change]]) -> Bag:

@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import substrait_agg as sa
 from substrait_agg.errors import SubstraitAggError
 from tests.e2e.plans import Builder, aggregate, column, read, union_all
-from tests.e2e.rows import Bag, bag
+from tests.e2e.rows import view_rows
 from tests.e2e.running import maintain
 
 if TYPE_CHECKING:
@@ -62,10 +61,6 @@ def parquet(path: Path, key: str) -> None:
 Write = Callable[[Path, str], None]
 
 
-def shown(checkpoint: Path) -> Bag:
-    return bag(sa.open_view(checkpoint).to_arrow())
-
-
 @pytest.mark.parametrize("watermark", [False, True], ids=["", "watermark"])
 @pytest.mark.parametrize(
     ("write", "format", "options"),
@@ -94,11 +89,11 @@ def test_every_file_of_a_batch_is_read_once(
         given["watermark"] = {"t.at": "max-diff:1h"}
     maintain(spark, counts("t"), source, checkpoint, **given)
     wanted = Counter({("shared", 4): 1}) + Counter((f"of {name}", 1) for name in NAMES[:4])
-    assert shown(checkpoint) == wanted
+    assert view_rows(checkpoint) == wanted
     for name in NAMES[4:]:
         write(folder / name, f"of {name}")
     maintain(spark, counts("t"), source, checkpoint, **given)
-    assert shown(checkpoint) == wanted + Counter((f"of {name}", 1) for name in NAMES[4:])
+    assert view_rows(checkpoint) == wanted + Counter((f"of {name}", 1) for name in NAMES[4:])
 
 
 def test_a_table_without_files_in_the_batch_beside_them(
@@ -114,7 +109,7 @@ def test_a_table_without_files_in_the_batch_beside_them(
     csv(tmp_path / "t" / "b[1]", "t")
     csv(tmp_path / "t" / "b[2]", "t")
     maintain(spark, plan, sources, checkpoint)
-    assert shown(checkpoint) == Counter({("both", 2): 1, ("t", 2): 1})
+    assert view_rows(checkpoint) == Counter({("both", 2): 1, ("t", 2): 1})
 
 
 @pytest.mark.parametrize("static", ["", "?static=true"])
@@ -128,7 +123,7 @@ def test_a_folder_of_that_name_wins_over_a_glob(
         csv(tmp_path / folder / "b", key)
     source = {"t": f"csv:{tmp_path / 'in put [1]'}/{static}"}
     maintain(spark, counts("t"), source, tmp_path / "checkpoint")
-    assert shown(tmp_path / "checkpoint") == Counter({("right", 2): 1})
+    assert view_rows(tmp_path / "checkpoint") == Counter({("right", 2): 1})
 
 
 def test_a_file_of_that_name_wins_over_a_glob(spark: SparkSession, tmp_path: Path) -> None:
@@ -138,7 +133,7 @@ def test_a_file_of_that_name_wins_over_a_glob(spark: SparkSession, tmp_path: Pat
     csv(folder / "b[1]", "right")
     csv(folder / "b1", "wrong")
     maintain(spark, counts("t"), {"t": f"csv:{folder / 'b[1].csv'}"}, tmp_path / "checkpoint")
-    assert shown(tmp_path / "checkpoint") == Counter({("right", 1): 1})
+    assert view_rows(tmp_path / "checkpoint") == Counter({("right", 1): 1})
 
 
 def test_partition_folders_in_a_folder_with_such_a_name(
@@ -153,7 +148,7 @@ def test_partition_folders_in_a_folder_with_such_a_name(
     maintain(spark, plan, source, checkpoint)
     csv(tmp_path / "in [1]" / "p=x" / "c[1]", "k")
     maintain(spark, plan, source, checkpoint)
-    assert shown(checkpoint) == Counter({("k", "x", 2): 1, ("k", "y", 1): 1})
+    assert view_rows(checkpoint) == Counter({("k", "x", 2): 1, ("k", "y", 1): 1})
 
 
 def test_a_stream_of_the_caller_with_such_names_is_refused(
@@ -167,7 +162,7 @@ def test_a_stream_of_the_caller_with_such_names_is_refused(
     reader = spark.readStream.schema("k string, at timestamp").option("header", True)
     frame = reader.option("maxFilesPerTrigger", 1).csv(str(folder))
     maintain(spark, counts("t"), {"t": frame}, checkpoint)
-    assert shown(checkpoint) == Counter({("k", 2): 1})
+    assert view_rows(checkpoint) == Counter({("k", 2): 1})
     csv(folder / "e", "k")
     csv(folder / "f[1]", "k")
     with pytest.raises(SubstraitAggError) as refused:
@@ -178,9 +173,9 @@ def test_a_stream_of_the_caller_with_such_names_is_refused(
             checkpoint,
         )
     assert refused.value.code == "SOURCE_FILE_NAME"
-    assert shown(checkpoint) == Counter({("k", 2): 1})
+    assert view_rows(checkpoint) == Counter({("k", 2): 1})
     spec = {"t": f"csv:{folder}"}
     for count in (4, 5):
         maintain(spark, counts("t"), spec, checkpoint, accept_source_change=True)
-        assert shown(checkpoint) == Counter({("k", count): 1})
+        assert view_rows(checkpoint) == Counter({("k", count): 1})
         csv(folder / "g", "k")

@@ -27,7 +27,7 @@ from tests.e2e.event_model import (
     tumbling,
 )
 from tests.e2e.files import write_in_order
-from tests.e2e.rows import Bag
+from tests.e2e.rows import Bag, net
 from tests.e2e.running import Views, check_versions, maintain
 from tests.windowed import (
     COUNT,
@@ -106,14 +106,9 @@ def end(window: Window) -> Any:
     return None if window is None else instant(window[1])
 
 
-def net(batches: Sequence[Sequence[Change]]) -> list[Counter[Row]]:
+def net_after_each(batches: Sequence[Sequence[Change]]) -> list[Bag]:
     """The rows that are there after each batch, the version without any first."""
-    found: list[Counter[Row]] = [Counter()]
-    for batch in batches:
-        found.append(Counter(found[-1]))
-        for row, weight in batch:
-            found[-1][row] += weight
-    return found
+    return [net(batches[:version]) for version in range(len(batches) + 1)]
 
 
 def run(
@@ -131,7 +126,7 @@ def run(
     source = {"goals": f"parquet:{folder / 'in'}?weight=w&batch-files=1"}
     place = folder / "checkpoint"
     views = maintain(spark, plan, source, place, partitions=2, **options)
-    check_versions(place, views, [wanted(rows) for rows in net(batches)])
+    check_versions(place, views, [wanted(rows) for rows in net_after_each(batches)])
     return sa.open_view(place).quarantined() if options else None
 
 
@@ -210,7 +205,9 @@ def test_sessions_go_on_after_a_stop_with_other_partitions(tmp_path: Path) -> No
     for part, partitions in enumerate((1, 4)):
         write_in_order(tmp_path / "in", [rows_of(b) for b in batches[3 * part :][:3]], 3 * part)
         views |= maintain(None, plan, source, tmp_path / "ckpt", partitions=partitions)
-    check_versions(tmp_path / "ckpt", views, [in_sessions(rows) for rows in net(batches)])
+    check_versions(
+        tmp_path / "ckpt", views, [in_sessions(rows) for rows in net_after_each(batches)]
+    )
 
 
 def test_hopping_windows_in_grouping_sets(tmp_path: Path) -> None:
@@ -315,7 +312,7 @@ def test_early_retractions_of_sessions_wait_for_their_insertion(tmp_path: Path) 
         None, tmp_path, grouped("session", interval(7)), batches, lambda rows: in_sessions(+rows),
         early_retraction="quarantine",
     )  # fmt: skip
-    below = {row: w for row, w in net(batches)[-1].items() if w < 0}
+    below = {row: w for row, w in net(batches).items() if w < 0}
     assert waiting.column_names == ["team", "t", "n", "__weight"]
     listed = zip(*(column.to_pylist() for column in waiting.columns), strict=True)
     assert sorted(listed) == sorted((t, instant(at or 0), n, w) for (t, at, n), w in below.items())

@@ -10,19 +10,17 @@ from __future__ import annotations
 import datetime as dt
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
 from substrait_agg.metrics import Progress
-from tests.e2e.feeds import Change, Feed, check
+from tests.e2e.feeds import Change, Feed, check, duck
 from tests.e2e.plans import (
     COMPARISON,
     Builder,
@@ -35,8 +33,7 @@ from tests.e2e.plans import (
     projected,
     read,
 )
-from tests.e2e.random_rows import arrow_type
-from tests.e2e.rows import Bag, bag
+from tests.e2e.rows import Bag
 from tests.e2e.running import maintain
 from tests.local.run import run as start
 from tests.sampling import sample
@@ -70,27 +67,6 @@ def in_sql(kind: str, on: str, left: str = "l", right: str = "r") -> str:
         return f"SELECT {left}.* FROM {left} WHERE {'NOT ' * (kind == 'left_anti')}{exists}"
     word = {"outer": "FULL"}.get(kind, kind.upper())
     return f"SELECT {left}.*, {right}.* FROM {left} {word} JOIN {right} ON {on}"
-
-
-def duck(query: str, feeds: Sequence[Feed]) -> Callable[..., Bag]:
-    """Return the function from the rows of the tables to those of a query."""
-
-    database = duckdb.connect()  # to begin one takes longer than the query
-
-    def wanted(*bags: Bag) -> Bag:
-        with database.cursor() as connection:
-            for feed, rows in zip(feeds, bags, strict=True):
-                assert min(rows.values(), default=1) > 0, "DuckDB has no negative weights"
-                each = list(rows.elements())
-                cells = {
-                    name: pa.array([row[i] for row in each], arrow_type(type_))
-                    for i, (name, type_) in enumerate(feed.columns.items())
-                }
-                connection.register(f"in_{feed.table}", pa.table(cells))
-                connection.execute(f"CREATE OR REPLACE TABLE {feed.table} AS FROM in_{feed.table}")
-            return bag(connection.sql(query).to_arrow_table())
-
-    return wanted
 
 
 def changing(

@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg as sa
 from substrait_agg.errors import StateRefused, UsageError
-from tests.e2e.feeds import Feed
+from tests.e2e.feeds import Feed, duck
 from tests.e2e.plans import COMPARISON, Builder, aggregate, column, joined, read
 from tests.e2e.rows import Bag, bag, running_sums
 from tests.e2e.running import check_versions, maintain
@@ -58,17 +57,8 @@ def wanted(kind: str, rows: Bag, cities: list[Any], *, static_left: bool = False
         "outer": f"FROM {left} FULL JOIN {right} ON {on}",
     }
     query = queries.get(kind, f"FROM {left} {kind} JOIN {right} ON {on}")
-    each = list(rows.elements())
-    with duckdb.connect() as connection:
-        for name, columns, values in (("sales", SALES, each), ("cities", CITIES, cities)):
-            arrow = {
-                column: pa.array(
-                    [v[i] for v in values], pa.string() if t == "string" else pa.int64()
-                )
-                for i, (column, t) in enumerate(columns.items())
-            }
-            connection.register(name, pa.table(arrow))
-        return bag(connection.sql(query).to_arrow_table())
+    tables = [Feed("sales", SALES, "op", []), Feed("cities", CITIES, "op", [])]
+    return duck(query, tables)(rows, Counter(cities))
 
 
 def write_cities(folder: Path, rows: list[Any], name: str = "part.parquet") -> None:
