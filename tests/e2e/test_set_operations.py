@@ -15,7 +15,7 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.operator.common.names import CLOSED, GROUP
 from tests.e2e.event_model import Table, instant
-from tests.e2e.feeds import Change, Feed, check, churn, duck
+from tests.e2e.feeds import Change, Feed, Grouping, check, churn, duck
 from tests.e2e.plans import (
     ARITHMETIC,
     COMPARISON,
@@ -103,23 +103,14 @@ def test_the_exchange_carries_the_input_of_each_row(
 # --- places in a plan -----------------------------------------------------------------------------
 
 
-def _counted(builder: Builder, source: Json) -> Json:
-    """SELECT a, count(*) FROM source GROUP BY a."""
-    return aggregate(source, [column(0)], [builder.measure("count", output="i64!")])
-
-
-def _counts(rows: Bag) -> Bag:
-    totals: Counter[Any] = Counter()
-    for row, weight in rows.items():
-        totals[row[0]] += weight
-    return Counter({(key, total): 1 for key, total in totals.items() if total > 0})
+BY_A = Grouping(COLUMNS, (0,), (("count", None, "i64!"),))
 
 
 def test_below_and_above_aggregates_and_within_each_other(tmp_path: Path) -> None:
     """Groups minus groups, united with rows of a table; the number of rows per a of all that, and an emit in between."""
     builder = Builder()
     t, u = _tables("t", "u")
-    least = set_operation("minus_primary_all", _counted(builder, t), _counted(builder, u))
+    least = set_operation("minus_primary_all", BY_A.relation(builder, t), BY_A.relation(builder, u))
     wide = builder.call(
         "add:i64_i64", ARITHMETIC, literal("i64", 1), literal("i64", 0), output="i64!"
     )
@@ -129,7 +120,7 @@ def test_below_and_above_aggregates_and_within_each_other(tmp_path: Path) -> Non
     plan = builder.plan(aggregate(both, [column(1)], measures), "a", "s")
 
     def wanted(t: Bag, u: Bag) -> Bag:
-        minus = expected("minus_primary_all", [_counts(t), _counts(u)])
+        minus = expected("minus_primary_all", [BY_A.wanted(t), BY_A.wanted(u)])
         ones: Bag = Counter()
         for (a, _), weight in u.items():
             ones[a, 1] += weight

@@ -242,7 +242,7 @@ sa.run(plan, {"t": source}, checkpoint=checkpoint, master="local[2]", conf=conf)
 def test_a_killed_program_goes_on_when_it_is_started_again(tmp_path: Path) -> None:
     """The classes are in the main module of the program, and every process registers them again."""
     batches = changes(random.Random(5), 12)
-    batches.append([(row, -weight) for row, weight in _below_zero(batches).items()])
+    batches.append([(row, -weight) for row, weight in net(batches).items() if weight < 0])
     source = Feed("t", COLUMNS, "weight", batches).write(tmp_path)
     (tmp_path / "plan.json").write_text(every_form())
     program = tmp_path / "program.py"
@@ -272,14 +272,6 @@ def test_a_killed_program_goes_on_when_it_is_started_again(tmp_path: Path) -> No
     view = sa.open_view(checkpoint)
     assert view.versions() == list(range(len(batches) + 1))
     assert rounded(bag(view.to_arrow())) == form_model(+net(batches))
-
-
-def _below_zero(batches: Sequence[Sequence[Change]]) -> Bag:
-    total: Bag = Counter()
-    for batch in batches:
-        for row, weight in batch:
-            total[row] += weight
-    return Counter({row: weight for row, weight in total.items() if weight < 0})
 
 
 class Fussy(sa.AdditiveMeasure):
