@@ -44,7 +44,8 @@ from tests.operator.measures_build import gone, measure, row
 from tests.operator.measures_columns import NAMES
 from tests.operator.measures_draw import Stream, node_of
 from tests.operator.measures_reference import Row
-from tests.operator.measures_world import Version, World, merging_soon
+from tests.operator.measures_world import World, merging_soon
+from tests.operator.tasks import Version
 from tests.operator.test_early_retractions import guarded
 
 STAMP, SECOND = NAMES.index("stamp"), 1_000_000

@@ -12,8 +12,9 @@ import pytest
 import substrait_agg as sa
 from tests.e2e.files import write_in_order
 from tests.e2e.plans import Builder, aggregate, column, read
+from tests.e2e.rows import view_rows
 from tests.e2e.running import maintain
-from tests.e2e.test_sources import rows, shown, sums
+from tests.e2e.test_sources import rows, sums
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,7 +131,7 @@ def test_what_shows_in_a_row_commits_nothing_of_its_batch(
         assert caught.value.code == code
         assert "\n" not in caught.value.message
         assert sa.open_view(checkpoint).versions() == [0, 1]
-        assert shown(checkpoint) == Counter([(5, 1)])
+        assert view_rows(checkpoint) == Counter([(5, 1)])
 
 
 def test_a_checkpoint_of_something_else_is_left_alone(spark: SparkSession, tmp_path: Path) -> None:

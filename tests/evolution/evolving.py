@@ -18,11 +18,13 @@ from substrait_agg.commit.hash_ranges import partition_range
 from substrait_agg.flow.graph.aggregate import Aggregate
 from substrait_agg.flow.graph.graph import Branch, TableOrigin
 from substrait_agg.flow.graph.nodes import Flow, FlowView, Node
+from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.common.names import WEIGHT
 from tests.operator.measures_columns import COLUMNS, NAMES
 from tests.operator.measures_reference import Values, canonical
-from tests.operator.measures_world import Version, World
+from tests.operator.measures_world import World
 from tests.operator.specs import operator_spec
+from tests.operator.tasks import Version
 
 TABLE = TableOrigin(("t",), NAMES, tuple(COLUMNS.values()))
 
@@ -89,6 +91,7 @@ def evolve(
     assert retracted == Counter({row: -weight for row, weight in (+world.log).items()})
     world.log = _rows(world, [f for m in done for f in m.inserted])
     world.node, world.spec = node, spec
+    world.operator, world.columns = GroupOperator(spec), plan.columns
     world.now = Version(number, state)
     return ()
 
