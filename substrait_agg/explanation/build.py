@@ -278,10 +278,10 @@ def steps_of(
 
 def _compared_rows(node: Node, port: int) -> str:
     """Return which rows of an input are compared if there are no keys."""
-    found = node.range
-    if found is None:
+    range_ = node.range
+    if range_ is None:
         return "all rows"
-    return "the rows in range" if port == found.point_port else "the intervals around them"
+    return "the rows in range" if port == range_.point_port else "the intervals around them"
 
 
 def _probes(node: Node, ports: Sequence[Names]) -> Iterator[RunStep]:

@@ -130,10 +130,10 @@ class PageSlice:
 
     def derive(self, key: Hashable, compute: Callable[[pa.RecordBatch], Hashes]) -> Hashes:
         """Return what is computed of the whole page, and keep it as long as the run is open."""
-        known = self.run.derived
-        if (key, self.page) not in known:
-            known[key, self.page] = compute(self.run.pages[self.page])
-        return np.asarray(known[key, self.page])
+        cache = self.run.derived
+        if (key, self.page) not in cache:
+            cache[key, self.page] = compute(self.run.pages[self.page])
+        return np.asarray(cache[key, self.page])
 
 
 class Arrangement:

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from substrait_agg.runtime.local_executor import LocalExecutor
 from tests import windowed
 from tests.crash.scenario import FIRST, PlainSteps, WorkerErrors, World, quick_batches, run
 from tests.crash.settings import Setting, chained, evolving, ranked, timed
 from tests.e2e import plans
 from tests.e2e.files import write_in_order
-from tests.local.executor import LocalExecutor
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

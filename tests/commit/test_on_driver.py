@@ -17,10 +17,10 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import RunFailed
 from substrait_agg.files.filesystem import FileSystem
 from substrait_agg.files.locations import Location
+from substrait_agg.runtime.local_executor import LocalExecutor
 from tests.crash.scenario import PlainSteps, World, run
 from tests.crash.settings import chained, timed
 from tests.filesystem import use_filesystem
-from tests.local.executor import LocalExecutor
 from tests.local.run import run as local_run
 
 pytestmark = pytest.mark.usefixtures("spark")

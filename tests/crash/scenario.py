@@ -41,9 +41,9 @@ from substrait_agg.runtime.batch.settings import BatchSettings
 from substrait_agg.runtime.executor import BranchInput, Executor
 from substrait_agg.runtime.job import JobResult, OperatorJob
 from substrait_agg.runtime.left_out import Lateness
+from substrait_agg.runtime.local_executor import LocalExecutor
 from substrait_agg.spark.query.document import plan_document
 from tests.crash.settings import BATCHES, Setting, chained
-from tests.local.executor import LocalExecutor
 
 TABLE = "t"
 FIRST = 2

@@ -113,16 +113,16 @@ def test_blocks_of_intervals_that_ended_are_not_read(tmp_path: Path) -> None:
     intervals = Counter({(n, n + 1): 1 for n in range(100)})
     with patch.object(lookup, "BLOCK_ROWS", 4):
         run.batch({"b": delta(Bag(), intervals, "b")})
-        found = lookup.RangeLookup.changed
+        iter_changed = lookup.RangeLookup.iter_changed
         read_rows: list[int] = []
 
         def count_rows(
-            self: lookup.RangeLookup, wanted: lookup.Wanted, rows: pa.RecordBatch
+            self: lookup.RangeLookup, probes: lookup.ProbeSet, rows: pa.RecordBatch
         ) -> Iterator[Matches]:
             read_rows.append(rows.num_rows)
-            return found(self, wanted, rows)
+            return iter_changed(self, probes, rows)
 
-        with patch.object(lookup.RangeLookup, "changed", count_rows):
+        with patch.object(lookup.RangeLookup, "iter_changed", count_rows):
             run.batch({"a": delta(Bag(), Counter({(90, 0): 1}), "a")})
     assert sum(read_rows) <= 8
     assert run.view == Counter({(90, 0, 89, 90): 1, (90, 0, 90, 91): 1})

@@ -42,6 +42,7 @@ from substrait_agg.runtime.event_sources import EventSource
 from substrait_agg.runtime.event_state import BatchTimes
 from substrait_agg.runtime.join_watch import JoinWatch
 from substrait_agg.runtime.left_out import Lateness
+from substrait_agg.runtime.local_executor import Hashes, LocalExecutor, key_hashes
 from substrait_agg.spark.query.handle import CheckedRun
 from substrait_agg.spark.query.start import checked_run
 from substrait_agg.spark.query.static_tables import changed_tables, stored_inputs, with_contents
@@ -51,7 +52,6 @@ from substrait_agg.spark.sources.specs import OPERATIONS, SourceSpec, as_spec
 from substrait_agg.spark.sources.upserts import PREIMAGES
 from tests.crash.scenario import deliver
 from tests.local.evaluation import evaluate
-from tests.local.executor import Hashes, LocalExecutor, key_hashes
 from tests.local.steps import ArrowBranch, ArrowSteps, branch_rows
 
 _NEVER = Lateness()

@@ -14,7 +14,8 @@ from substrait_agg.functions.aggregates.kinds import MeasureKind
 from substrait_agg.plan.types import BOOL, FP64, I64, STRING, Type, decimal
 from tests.operator.measures_draw import COLUMNS, column, node_of
 from tests.operator.measures_reference import Row
-from tests.operator.measures_world import SPREAD, World
+from tests.operator.measures_world import World
+from tests.operator.tasks import SPREAD
 
 _SURE: dict[str, Any] = {"sure_long": 0, "sure_double": 0.0, "sure_flag": True, "sure_text": ""}
 _TYPES: dict[str, Type] = {

@@ -23,6 +23,7 @@ from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.common.names import PORT, WEIGHT, arrangement_tree
+from substrait_agg.operator.join.lookup import ProbeSet, first_column
 from substrait_agg.operator.join.spec import JoinSide, JoinSpec
 from substrait_agg.operator.join.step import JoinOperator, _Step
 from substrait_agg.plan.types import BOOL, Type
@@ -262,12 +263,12 @@ def test_a_batch_looks_up_what_its_operator_says(
     looked_up: list[tuple[int, int]] = []
     before = _Step._before
 
-    def noting(self: _Step, side: int, hashes: Any, keys: Any) -> Any:
+    def noting(self: _Step, side: int, probes: ProbeSet) -> Any:
         ports = [p for p in range(2) if operator.looks_up(arrangement_tree(side), p)]
-        known = np.concatenate([self._deltas[port].hashes for port in ports])
-        assert np.isin(hashes, known).all()
-        looked_up.extend((side, port) for port in ports if len(hashes))
-        return before(self, side, hashes, keys)
+        known = np.concatenate([first_column(self._deltas[port].rows) for port in ports])
+        assert np.isin(probes.low, known).all()
+        looked_up.extend((side, port) for port in ports if len(probes.low))
+        return before(self, side, probes)
 
     monkeypatch.setattr(_Step, "_before", noting)
     run = Run(tmp_path, join, 100)

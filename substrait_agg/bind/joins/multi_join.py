@@ -310,11 +310,11 @@ class MultiJoin:
         chain, waiting = chains[0], chains[1:]
         while waiting:
             ranges = [self._ranges(chain, other, (*rest, *late)) for other in waiting]
-            at = next((i for i, found in enumerate(ranges) if found), 0)
-            other, found = waiting.pop(at), ranges[at]
-            chain = chain.with_chain(other, (), self._path_between(chain, other), found)
-            rest = tuple(part for part in rest if part not in found)
-            late = tuple(part for part in late if part not in found)
+            at = next((i for i, parts in enumerate(ranges) if parts), 0)
+            other, own = waiting.pop(at), ranges[at]
+            chain = chain.with_chain(other, (), self._path_between(chain, other), own)
+            rest = tuple(part for part in rest if part not in own)
+            late = tuple(part for part in late if part not in own)
         return chain, rest, late
 
     def _ranges(self, one: _Chain, other: _Chain, conditions: Exprs) -> Exprs:

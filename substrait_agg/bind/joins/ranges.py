@@ -9,11 +9,11 @@ tests the whole condition on the pairs that the range finds.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr
 from substrait_agg.bind.joins.conjunctions import conjuncts, sides_of
-from substrait_agg.bind.joins.keys import shift_columns
+from substrait_agg.bind.rewrite import rewrite
 from substrait_agg.functions.scalars.catalogue import true_for
 from substrait_agg.plan.types import INTEGER_BITS
 
@@ -21,7 +21,7 @@ ORDERED = frozenset(
     {*INTEGER_BITS, "fp32", "fp64", "decimal", "string", "varchar", "date", "precision_time",
      "precision_timestamp", "precision_timestamp_tz"}
 )  # fmt: skip
-"""Kinds of types by whose values an arrangement can be ordered (`operator.join.order_codes`)."""
+"""Kinds of types by whose values an arrangement can be ordered (`operator.join.lookup`)."""
 
 _EXACT = frozenset({*INTEGER_BITS, "decimal"})
 
@@ -67,13 +67,13 @@ def find_range(condition: Expr | None, width: int) -> JoinRange | None:
     """
     by_point: dict[tuple[int, Expr], dict[bool, Expr]] = {}
     for part in conjuncts(condition):
-        for found in _comparisons(part, width):
-            by_point.setdefault((found.port, found.point), {}).setdefault(found.at_least, found.end)
+        for one in _comparisons(part, width):
+            by_point.setdefault((one.port, one.point), {}).setdefault(one.at_least, one.end)
     ranges = []
     for (port, point), ends in by_point.items():
         own = {at_least: _own(end, 1 - port, width) for at_least, end in ends.items()}
         ranges.append(JoinRange(port, _own(point, port, width), own.get(True), own.get(False)))
-    return next((found for found in ranges if found.is_closed), next(iter(ranges), None))
+    return next((one for one in ranges if one.is_closed), next(iter(ranges), None))
 
 
 def is_range(condition: Expr, width: int) -> bool:
@@ -85,7 +85,9 @@ def is_range(condition: Expr, width: int) -> bool:
 
 
 def _own(expression: Expr, port: int, width: int) -> Expr:
-    return shift_columns(expression, -width) if port else expression
+    if not port:
+        return expression
+    return rewrite(expression, lambda column: replace(column, ordinal=column.ordinal - width))
 
 
 def _comparisons(part: Expr, width: int) -> Iterator[_Comparison]:

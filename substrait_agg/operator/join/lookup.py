@@ -52,7 +52,7 @@ _BITS_PER_DIGIT = 3.33  # more than log2(10)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ProbeSet:
     """What some rows look for on the other side.
 
     Attributes:
@@ -87,34 +87,34 @@ class KeyLookup:
         nulls = [as_mask(key.is_null()) for key, safe in keys if not safe and key.null_count]
         return rows, reduce(np.logical_or, nulls, np.zeros(rows.num_rows, np.bool_))
 
-    def wanted(self, port: int, rows: pa.RecordBatch) -> Wanted:
+    def probes(self, port: int, rows: pa.RecordBatch) -> ProbeSet:
         """Return what rows of a side look for on the other one."""
         hashes = first_column(rows)
-        return Wanted(hashes, hashes, self._keys(rows))
+        return ProbeSet(hashes, hashes, self._keys(rows))
 
-    def wanted_once(self, port: int, rows: pa.RecordBatch) -> Wanted:
+    def distinct_probes(self, port: int, rows: pa.RecordBatch) -> ProbeSet:
         """Return what rows look for together: each row of the other side is found once."""
-        wanted = KeyLookup.wanted(self, port, rows)
-        order, first = group_rows(wanted.low, wanted.keys)
+        probes = KeyLookup.probes(self, port, rows)
+        order, first = group_rows(probes.low, probes.keys)
         at = order[first]
-        return Wanted(wanted.low[at], wanted.low[at], take(wanted.keys, at), once=True)
+        return ProbeSet(probes.low[at], probes.low[at], take(probes.keys, at), once=True)
 
-    def beside(self, rows: pa.RecordBatch) -> Wanted:
+    def probes_beside(self, rows: pa.RecordBatch) -> ProbeSet:
         """Return how to find the rows of the own side with the keys or codes of some rows."""
-        return KeyLookup.wanted(self, 0, rows)
+        return KeyLookup.probes(self, 0, rows)
 
-    def stored(self, wanted: Wanted, old: Arrangement) -> Iterator[Matches]:
-        """Yield the stored rows that are wanted."""
-        return old.probe(wanted.low, wanted.keys)
+    def iter_stored(self, probes: ProbeSet, old: Arrangement) -> Iterator[Matches]:
+        """Yield the stored rows that probes look for."""
+        return old.probe(probes.low, probes.keys)
 
-    def changed(self, wanted: Wanted, rows: pa.RecordBatch) -> Iterator[Matches]:
-        """Yield the rows that are wanted, of some that are ordered as in a run."""
-        return match_page(rows, *hash_ranges(first_column(rows), wanted.low), wanted.keys)
+    def iter_changed(self, probes: ProbeSet, rows: pa.RecordBatch) -> Iterator[Matches]:
+        """Yield the rows that probes look for, of some that are ordered as in a run."""
+        return match_page(rows, *hash_ranges(first_column(rows), probes.low), probes.keys)
 
-    def count(self, wanted: Wanted, old: Arrangement | None, rows: pa.RecordBatch) -> int:
-        """Return the number of pairs that `stored` and `changed` test."""
-        pairs = int(hash_ranges(first_column(rows), wanted.low)[1].sum())
-        return pairs + (0 if old is None else old.count_of(wanted.low))
+    def count(self, probes: ProbeSet, old: Arrangement | None, rows: pa.RecordBatch) -> int:
+        """Return the number of pairs that `iter_stored` and `iter_changed` test."""
+        pairs = int(hash_ranges(first_column(rows), probes.low)[1].sum())
+        return pairs + (0 if old is None else old.count_of(probes.low))
 
     def _keys(self, rows: pa.RecordBatch) -> list[pa.Array]:
         return list(rows.columns[2 : 2 + len(self._spec.keys)])
@@ -134,8 +134,8 @@ class RangeLookup(KeyLookup):
 
     def order(self, port: int, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Mask]:
         """See `KeyLookup`: a comparison with null is not true, so such rows match nothing."""
-        found = self._range
-        own = (found.point,) if port == found.point_port else (found.least, found.most)
+        range_ = self._range
+        own = (range_.point,) if port == range_.point_port else (range_.least, range_.most)
         ends = [self._values(end, port, rows) for end in own if end is not None]
         nulls = reduce(np.logical_or, (as_mask(end.is_null()) for end in ends))
         codes = order_codes(ends[0])
@@ -143,60 +143,60 @@ class RangeLookup(KeyLookup):
         ordered = rows.set_column(0, rows.schema.field(0), pa.array(codes)).take(pa.array(order))
         return ordered, nulls[order]
 
-    def wanted(self, port: int, rows: pa.RecordBatch) -> Wanted:
+    def probes(self, port: int, rows: pa.RecordBatch) -> ProbeSet:
         """See `KeyLookup`."""
         codes = first_column(rows)
         if port == self._range.point_port:
-            return Wanted(codes, codes, around=True)
-        return Wanted(*self._ends(rows))
+            return ProbeSet(codes, codes, around=True)
+        return ProbeSet(*self._ends(rows))
 
-    def wanted_once(self, port: int, rows: pa.RecordBatch) -> Wanted:
+    def distinct_probes(self, port: int, rows: pa.RecordBatch) -> ProbeSet:
         """See `KeyLookup`: different points, or the union of the intervals."""
-        wanted = self.wanted(port, rows)
-        if wanted.around:
-            codes = np.unique(wanted.low)
-            return Wanted(codes, codes, around=True, once=True)
-        return Wanted(*_unite(wanted.low, wanted.high), once=True)
+        probes = self.probes(port, rows)
+        if probes.around:
+            codes = np.unique(probes.low)
+            return ProbeSet(codes, codes, around=True, once=True)
+        return ProbeSet(*_unite(probes.low, probes.high), once=True)
 
-    def beside(self, rows: pa.RecordBatch) -> Wanted:
+    def probes_beside(self, rows: pa.RecordBatch) -> ProbeSet:
         """See `KeyLookup`."""
         codes = np.unique(first_column(rows))
-        return Wanted(codes, codes, once=True)
+        return ProbeSet(codes, codes, once=True)
 
-    def stored(self, wanted: Wanted, old: Arrangement) -> Iterator[Matches]:
+    def iter_stored(self, probes: ProbeSet, old: Arrangement) -> Iterator[Matches]:
         """See `KeyLookup`."""
-        for rows in self._pages(wanted, old):
-            yield from self.changed(wanted, rows)
+        for rows in self._pages(probes, old):
+            yield from self.iter_changed(probes, rows)
 
-    def changed(self, wanted: Wanted, rows: pa.RecordBatch) -> Iterator[Matches]:
+    def iter_changed(self, probes: ProbeSet, rows: pa.RecordBatch) -> Iterator[Matches]:
         """See `KeyLookup`."""
-        low, lengths = self._places(wanted, rows)
-        if not wanted.around:
+        low, lengths = self._places(probes, rows)
+        if not probes.around:
             yield from iter_pairs(rows, low, lengths)
             return
-        order = wanted.low.argsort(kind="stable")
+        order = probes.low.argsort(kind="stable")
         for at, points in iter_places(low, lengths):
             for part in slices_to_take(rows.columns, at):
                 yield Matches(order[points[part]], rows.take(pa.array(at[part])))
 
-    def count(self, wanted: Wanted, old: Arrangement | None, rows: pa.RecordBatch) -> int:
+    def count(self, probes: ProbeSet, old: Arrangement | None, rows: pa.RecordBatch) -> int:
         """See `KeyLookup`."""
-        pages = () if old is None else self._pages(wanted, old)
-        return sum(int(self._places(wanted, page)[1].sum()) for page in (rows, *pages))
+        pages = () if old is None else self._pages(probes, old)
+        return sum(int(self._places(probes, page)[1].sum()) for page in (rows, *pages))
 
-    def _places(self, wanted: Wanted, rows: pa.RecordBatch) -> tuple[Indices, Indices]:
-        """Return, per interval wanted, its first row and their number.
+    def _places(self, probes: ProbeSet, rows: pa.RecordBatch) -> tuple[Indices, Indices]:
+        """Return, per interval probes, its first row and their number.
 
         Around points: per row the first of the points in their order, and their number.
         """
-        if wanted.around:
-            points, (least, most) = np.sort(wanted.low), self._ends(rows)
+        if probes.around:
+            points, (least, most) = np.sort(probes.low), self._ends(rows)
             low = points.searchsorted(least, "left")
             lengths = np.maximum(points.searchsorted(most, "right") - low, 0)
-            return low, np.minimum(lengths, 1) if wanted.once else lengths
+            return low, np.minimum(lengths, 1) if probes.once else lengths
         codes = first_column(rows)
-        low = codes.searchsorted(wanted.low, "left")
-        return low, np.maximum(codes.searchsorted(wanted.high, "right") - low, 0)
+        low = codes.searchsorted(probes.low, "left")
+        return low, np.maximum(codes.searchsorted(probes.high, "right") - low, 0)
 
     def _ends(self, rows: pa.RecordBatch) -> tuple[Hashes, Hashes]:
         """Return the codes of the ends of intervals, of rows as in a run."""
@@ -208,12 +208,12 @@ class RangeLookup(KeyLookup):
             return np.zeros(len(codes), np.uint64), codes
         return codes, order_codes(self._values(most, port, rows))
 
-    def _pages(self, wanted: Wanted, old: Arrangement) -> Iterator[pa.RecordBatch]:
-        """Yield the stored rows that can be wanted."""
-        if not len(wanted.low):
+    def _pages(self, probes: ProbeSet, old: Arrangement) -> Iterator[pa.RecordBatch]:
+        """Yield the stored rows that probes can look for."""
+        if not len(probes.low):
             return
-        low, high = int(wanted.low.min()), int(wanted.high.max())
-        if not wanted.around:
+        low, high = int(probes.low.min()), int(probes.high.max())
+        if not probes.around:
             yield from (page.rows for page in old.between(low, high))
         elif self._range.least is None:  # ordered by the greatest end
             yield from (page.rows for page in old.between(low, HASH_MAX))

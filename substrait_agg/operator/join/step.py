@@ -28,7 +28,7 @@ from substrait_agg.operator.common.protocol import (
     StatefulOperator,
     StateReader,
 )
-from substrait_agg.operator.join.lookup import KeyLookup, Wanted, lookup_of
+from substrait_agg.operator.join.lookup import KeyLookup, ProbeSet, lookup_of
 from substrait_agg.operator.join.pairs import Pairs, ResidualFilter, one_batch
 from substrait_agg.operator.join.spec import NESTED_LOOP_ROWS, JoinSpec
 from substrait_agg.state.arrangement import (
@@ -205,16 +205,15 @@ class _Step:
         """Return the number of pairs of a changed row and a row of the other side that are tested."""
         left, right = (delta.rows for delta in self._deltas)
         lookup = self._lookup
-        return lookup.count(lookup.wanted(0, left), self._old[1], right) + lookup.count(
-            lookup.wanted(1, right), self._old[0], left.slice(0, 0)
+        return lookup.count(lookup.probes(0, left), self._old[1], right) + lookup.count(
+            lookup.probes(1, right), self._old[0], left.slice(0, 0)
         )
 
     # --- pairs of matching rows ------------------------------------------------------------------
 
     def _iter_pairs(self) -> Iterator[pa.Table]:
         left, right = self._deltas
-        found = self._candidates(0, left.rows, now=True)
-        for matches in Matches.join_parts(found):
+        for matches in Matches.join_parts(self._candidates(0, left.rows, now=True)):
             for rows, part in _with_probes(left.rows, matches):
                 yield from self._pair(rows, part.rows)
         for matches in Matches.join_parts(self._candidates(1, right.rows)):
@@ -233,24 +232,24 @@ class _Step:
         self, port: int, rows: pa.RecordBatch, *, now: bool = False
     ) -> Iterator[Matches]:
         """Yield the rows of the other side that some rows look for: before the batch, or `now`."""
-        wanted = self._lookup.wanted(port, rows)
-        yield from self._before(1 - port, wanted)
+        probes = self._lookup.probes(port, rows)
+        yield from self._before(1 - port, probes)
         if now:
-            yield from self._new(1 - port, wanted)
+            yield from self._new(1 - port, probes)
 
-    def _before(self, side: int, wanted: Wanted) -> Iterator[Matches]:
-        """Yield the rows of a side before the batch that are wanted."""
+    def _before(self, side: int, probes: ProbeSet) -> Iterator[Matches]:
+        """Yield the rows of a side before the batch that probes look for."""
         old = self._old[side]
         if old is None:
             return
-        self._counters["probes"] += len(wanted.low)
-        for matches in self._lookup.stored(wanted, old):
+        self._counters["probes"] += len(probes.low)
+        for matches in self._lookup.iter_stored(probes, old):
             self._counters["matches"] += len(matches.probes)
             yield matches
 
-    def _new(self, side: int, wanted: Wanted) -> Iterator[Matches]:
-        """Yield the changed rows of a side that are wanted."""
-        return self._lookup.changed(wanted, self._deltas[side].rows)
+    def _new(self, side: int, probes: ProbeSet) -> Iterator[Matches]:
+        """Yield the changed rows of a side that probes look for."""
+        return self._lookup.iter_changed(probes, self._deltas[side].rows)
 
     # --- rows of one side, depending on whether they have a match --------------------------------
 
@@ -278,13 +277,13 @@ class _Step:
 
     def _iter_flips(self, port: int) -> Iterator[pa.Table]:
         """Yield the changes of stored rows that got their first match or lost their last one."""
-        wanted = self._wanted_by_changes(1 - port)
+        probes = self._probes_of_changes(1 - port)
         if self._residual is None:
-            flipped, has_match = self._flipped(1 - port, wanted)
+            flipped, has_match = self._flipped(1 - port, probes)
             for matches in self._before(port, flipped):
                 yield from self._iter_moves(port, matches.rows, has_match[matches.probes])
             return
-        for pairs in Matches.join_parts(self._before(port, wanted)):
+        for pairs in Matches.join_parts(self._before(port, probes)):
             matches = pairs.by_probe()
             before, added = self._matches_of(port, matches.rows)
             was, now = before > 0, add_weights([before, added]) > 0
@@ -302,23 +301,23 @@ class _Step:
             yield from self._iter_shown(port, part, -weight, matched=not matched)
             yield from self._iter_shown(port, part, weight, matched=matched)
 
-    def _wanted_by_changes(self, port: int) -> Wanted:
+    def _probes_of_changes(self, port: int) -> ProbeSet:
         """Return what the changed rows of a side look for together."""
-        return self._lookup.wanted_once(port, self._deltas[port].rows)
+        return self._lookup.distinct_probes(port, self._deltas[port].rows)
 
-    def _flipped(self, port: int, wanted: Wanted) -> tuple[Wanted, Mask]:
+    def _flipped(self, port: int, probes: ProbeSet) -> tuple[ProbeSet, Mask]:
         """Return the keys that have rows on a side now or before but not both, and which have now."""
-        before = _total(self._before(port, wanted), len(wanted.low))
-        now = add_weights([before, _total(self._new(port, wanted), len(wanted.low))]) > 0
+        before = _total(self._before(port, probes), len(probes.low))
+        now = add_weights([before, _total(self._new(port, probes), len(probes.low))]) > 0
         flips = np.flatnonzero((before > 0) != now)
-        hashes = wanted.low[flips]
-        return Wanted(hashes, hashes, take(wanted.keys, flips)), now[flips]
+        hashes = probes.low[flips]
+        return ProbeSet(hashes, hashes, take(probes.keys, flips)), now[flips]
 
     def _matches_of(self, port: int, rows: pa.RecordBatch) -> tuple[Weights, Weights]:
         """Return the weight of the matches of rows of a side before the batch, and its change."""
-        wanted = self._lookup.wanted(port, rows)
-        before = self._iter_holding(port, rows, self._before(1 - port, wanted))
-        added = self._iter_holding(port, rows, self._new(1 - port, wanted))
+        probes = self._lookup.probes(port, rows)
+        before = self._iter_holding(port, rows, self._before(1 - port, probes))
+        added = self._iter_holding(port, rows, self._new(1 - port, probes))
         return _total(before, rows.num_rows), _total(added, rows.num_rows)
 
     def _iter_holding(
@@ -337,7 +336,7 @@ class _Step:
     def _check_single(self) -> None:
         """Check that no row of the left side has several matches."""
         left = self._deltas[0].rows
-        parts = [left, *(m.rows for m in self._before(0, self._wanted_by_changes(1)))]
+        parts = [left, *(m.rows for m in self._before(0, self._probes_of_changes(1)))]
         for rows in parts:
             many = np.flatnonzero(self._has_several(rows))
             if len(many) and self._has_several(self._live(_take(rows, many))).any():
@@ -353,11 +352,11 @@ class _Step:
 
     def _live(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of the left side, as they are after the batch, with the keys of some rows."""
-        wanted, layout = self._lookup.beside(rows), self._spec.sides[0].layout
+        probes, layout = self._lookup.probes_beside(rows), self._spec.sides[0].layout
         parts = [
             layout.schema.empty_table(),
-            *(pa.Table.from_batches([m.rows]) for m in self._before(0, wanted)),
-            *(pa.Table.from_batches([m.rows]) for m in self._new(0, wanted)),
+            *(pa.Table.from_batches([m.rows]) for m in self._before(0, probes)),
+            *(pa.Table.from_batches([m.rows]) for m in self._new(0, probes)),
         ]
         live = consolidate_rows(pa.concat_tables(parts))
         return one_batch(live.filter(pc.greater(live.column(1), 0)))
