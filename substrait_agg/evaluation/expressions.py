@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.bind.bound import (
+    BoundNestedValue,
     Call,
     Column,
     Conditional,
@@ -142,6 +143,18 @@ def _field(expr: NestedPart) -> Evaluator:
         raise _Unsupported
     whole = _compile(expr.input)
     return Evaluator(lambda rows: pc.struct_field(whole.compute(rows), [expr.step]), whole.fails)
+
+
+def _struct(expr: BoundNestedValue) -> Evaluator:
+    """Compile a struct of expressions."""
+    type_ = _type(expr)
+    if expr.type.kind != "struct":
+        raise _Unsupported
+    parts = [_compile(part) for part in expr.parts]
+    return Evaluator(
+        lambda rows: pa.StructArray.from_arrays([p.compute(rows) for p in parts], fields=[*type_]),
+        any(part.fails for part in parts),
+    )
 
 
 def _guard(what: str, compute: Callable[[], pa.Array]) -> pa.Array:
@@ -313,6 +326,7 @@ _COMPILE: dict[type, Callable[[Any], Evaluator]] = {
     Column: _column,
     Constant: _constant,
     NestedPart: _field,
+    BoundNestedValue: _struct,
     Call: _call,
     Conversion: _conversion,
     Conditional: _conditional,

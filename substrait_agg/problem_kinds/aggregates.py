@@ -201,11 +201,12 @@ AGGREGATES: tuple[ProblemKind, ...] = kinds(
     ),
     (
         "PHASE_NOT_SUPPORTED", "error", "error",
-        "{name} has phase {phase}; only complete aggregates are supported",
+        "{name} has phase {phase}, but {reason}",
         "set the phase to INITIAL_TO_RESULT",
-        ("Partial phases read or return the intermediate state of a function (specification, Aggregate Functions), "
-         "and every engine has its own format for it. A consumer that ignores the phase returns final values instead "
-         "of states, so averages are averaged and counts are counted."),
+        ("Partial phases return or merge the intermediate state of a function in the intermediate type of its "
+         "declaration (specification, Aggregate Functions). This state has no such form, or the type rounds it, so "
+         "that two phases would not give the exact result of one. A consumer that ignores the phase averages averages "
+         "and counts counts."),
     ),
     (
         "MEASURE_FILTER_NOT_BOOLEAN", "error", "error",

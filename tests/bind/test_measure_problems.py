@@ -103,9 +103,10 @@ MISTAKES: list[tuple[str, tuple[str, Json], str, str]] = [
     # --- phase, invocation
     ("phase unset", total(phase=0), "PHASE_UNSPECIFIED", f"{MEASURE}.phase"),
     ("phase unknown", total(phase=9), "VALUE_INVALID", f"{MEASURE}.phase"),
-    ("phase partial", total(phase=1), "PHASE_NOT_SUPPORTED", f"{MEASURE}.phase"),
-    ("phase of partial results", measure(f"{ARITHMETIC}/avg:fp64", S, output=FP64, phase=4),
+    ("phase whose state is rounded", measure(f"{ARITHMETIC}/sum:fp64", X, output=FP64, phase=1),
      "PHASE_NOT_SUPPORTED", f"{MEASURE}.phase"),
+    ("phase of states over values", measure(f"{ARITHMETIC}/avg:fp64", X, output=FP64, phase=4),
+     "FUNCTION_ARGUMENTS", f"{MEASURE}.arguments[0].value"),
     ("phase of a function without", measure(STD_DEV, SAMPLE, X, output=FP64, phase=1),
      "PHASE_NOT_DECOMPOSABLE", f"{MEASURE}.phase"),
     ("invocation unknown", total(invocation=7), "VALUE_INVALID", f"{MEASURE}.invocation"),

@@ -17,7 +17,12 @@ from substrait_agg.functions.aggregates.catalogue import (
     find,
 )
 from substrait_agg.functions.aggregates.row import AggregateFunction, FieldHandling
-from substrait_agg.functions.aggregates.types import RESULT_TEXTS, RESULTS
+from substrait_agg.functions.aggregates.types import (
+    INTERMEDIATE_TEXTS,
+    INTERMEDIATES,
+    RESULT_TEXTS,
+    RESULTS,
+)
 from substrait_agg.functions.numbers.exact import ROUNDINGS
 from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES
 from substrait_agg.functions.signatures.declarations import Signature, signatures
@@ -25,7 +30,7 @@ from substrait_agg.plan.model import EnumArgument, FunctionName
 from substrait_agg.plan.types import I64, STRING, Type, decimal
 from tests.bind.build import aggregate, at, bound, lit, measure, problems_of, read
 
-WORDS = {"boolean": "bool", "LIST": "list", "DECIMAL": "decimal"}
+WORDS = {"boolean": "bool", "LIST": "list", "STRUCT": "struct", "DECIMAL": "decimal"}
 ANY = Type("i64", nullable=False)
 
 
@@ -44,6 +49,10 @@ def typed(expression: str) -> Type:
     if kind == "list":
         return Type("list", nullable, children=(typed(inside),))
     digits = "12" if kind == "decimal" else "6"
+    if kind == "struct":
+        return Type(
+            kind, nullable, children=tuple(map(typed, re.findall(r"\w+(?:<[^>]*>)?", inside)))
+        )
     parts = (inside or "").replace("P", digits).replace("S", "2")
     return Type(kind, nullable, tuple(int(p) for p in parts.split(",") if p))
 
@@ -96,6 +105,20 @@ def test_every_standard_implementation_binds_in_strict_mode_without_a_word(
     (made,) = bound(root, "m").root.measures  # type: ignore[union-attr]
     assert made.type.as_nullable(output.nullable) == output
     assert made.kind == AGGREGATES[signature.name].kind
+
+
+@pytest.mark.parametrize("signature", signatures(), ids=id_of)
+def test_states_have_the_declared_intermediate_type(signature: Signature) -> None:
+    """Apart from sketches, of which the standard declares the bytes without their form."""
+    row = AGGREGATES[signature.name]
+    stated = signature.decomposable != "NONE" and signature.intermediate != "binary"
+    assert bool(row.intermediate) == stated
+    if stated:
+        types = tuple(typed(a.type) for a in signature.arguments)
+        derived = INTERMEDIATES[row.intermediate](types, signature.urn, "standard")
+        expected = typed(signature.intermediate)
+        assert derived == expected
+        assert row.intermediate in INTERMEDIATE_TEXTS
 
 
 @pytest.mark.parametrize("signature", signatures(), ids=id_of)

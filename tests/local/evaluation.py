@@ -10,7 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from substrait_agg.bind.bound import Call, Column, Conditional, Constant, Conversion, Expr, InList
+from substrait_agg.bind.bound import (
+    BoundNestedValue,
+    Call,
+    Column,
+    Conditional,
+    Constant,
+    Conversion,
+    Expr,
+    InList,
+    NestedPart,
+)
 from substrait_agg.bind.rewrite import call_durations
 from substrait_agg.evaluation import expressions as constants
 from substrait_agg.evaluation.comparisons import equal, in_order
@@ -50,6 +60,11 @@ def evaluate(expression: Expr, rows: pa.Table) -> pa.Array:
             return whole(rows, f"c{ordinal}")
         case Constant():
             return constants.evaluate(expression, [], rows.num_rows)
+        case BoundNestedValue() | NestedPart():
+            ordinals = range(sum(name.startswith("c") for name in rows.column_names))
+            return constants.evaluate(
+                expression, [whole(rows, f"c{i}") for i in ordinals], rows.num_rows
+            )
         case Conversion(input=input_, type=type_):
             return evaluate(input_, rows).cast(to_arrow(type_))
         case InList():

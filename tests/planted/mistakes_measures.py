@@ -143,9 +143,12 @@ OPTIONS = (
 )  # fmt: skip
 
 PHASE_AND_INVOCATION = (
-    Mistake("a partial result", "PHASE_NOT_SUPPORTED", SUM, setting(phase=1), ".phase"),
-    Mistake("partial results made of partial results", "PHASE_NOT_SUPPORTED", SUM, setting(phase=2), ".phase"),
-    Mistake("a result of partial results", "PHASE_NOT_SUPPORTED", SUM, setting(phase=4), ".phase"),
+    Mistake("a partial result that its type rounds", "PHASE_NOT_SUPPORTED", AVG, setting(phase=1), ".phase"),
+    Mistake("partial results made of values", "FUNCTION_ARGUMENTS", AVG, setting(phase=2), ".arguments[0].value"),
+    Mistake("a result of partial results made of values", "FUNCTION_ARGUMENTS", AVG, setting(phase=4),
+            ".arguments[0].value"),
+    Mistake("a partial result of distinct values", "DISTINCT_NOT_SUPPORTED", SUM,
+            combined(setting(phase=1), setting(invocation=2)), ".invocation"),
     Mistake("a partial result of a function that has none", "PHASE_NOT_DECOMPOSABLE", TEXTS,
             setting(phase=1), ".phase"),
     Mistake("a phase that no release has", "VALUE_INVALID", SUM, setting(phase=9), ".phase"),

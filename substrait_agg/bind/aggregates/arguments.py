@@ -40,6 +40,8 @@ class Matched:
         faults: constant arguments that are not constant or have an invalid value.
         nullable_constant: whether the type of a constant argument is nullable.
         assumed: parameters of constant arguments that the plan leaves out; their defaults apply.
+        state_of: types of the values whose intermediate state `values` are; None if they are the
+            values.
     """
 
     values: tuple[Expr, ...] = ()
@@ -48,11 +50,12 @@ class Matched:
     faults: tuple[ConstantFault, ...] = ()
     nullable_constant: bool = False
     assumed: tuple[FunctionParameter, ...] = ()
+    state_of: Schema | None = None
 
     @property
     def types(self) -> Schema:
-        """The types of the values."""
-        return tuple(v.type for v in self.values)
+        """The types of the values that are aggregated, in this phase or in an earlier one."""
+        return self.state_of if self.state_of is not None else tuple(v.type for v in self.values)
 
 
 Pair = tuple[FunctionParameter, Argument | None]

@@ -14,6 +14,7 @@ from substrait_agg.bind.aggregates.grouping_sets import (
     with_bitmask,
 )
 from substrait_agg.bind.aggregates.rules import bind_measure
+from substrait_agg.bind.aggregates.states import compose_states
 from substrait_agg.bind.bound import BoundAggregate, BoundMeasure, BoundRelation, BoundRows, Expr
 from substrait_agg.bind.context import (
     UNKNOWN,
@@ -61,13 +62,14 @@ def bind_aggregate(node: model.AggregateRel, source: Bound, context: BindContext
     below = BoundRows((), (), node.path) if isinstance(source, Opaque) else source
     bound_measures = tuple(m or _stand_in(n) for m, n in zip(measures, node.measures, strict=True))
     aggregate = _aggregate(below, keys, bound_measures, sets, node.path)
+    composed = compose_states(aggregate)
     if bitmask and (aggregate.sets or id(node) in context.wider):
         context.report(
             "GROUPING_LAYOUT", node.path,
             producer=context.profile.name, keys=len(keys), measures=len(bound_measures),
         )  # fmt: skip
-        return with_bitmask(aggregate)
-    return aggregate
+        return replace(with_bitmask(aggregate), input=composed)
+    return composed
 
 
 def _layout_unknown(

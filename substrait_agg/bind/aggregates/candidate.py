@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from substrait_agg.bind.aggregates.arguments import Matched, match_arguments
 from substrait_agg.bind.aggregates.order import MeasureOrder, bind_order
+from substrait_agg.bind.aggregates.states import OF_STATES, TO_STATES, match_state
 from substrait_agg.bind.bound import Argument, Expr, value_arguments
 from substrait_agg.bind.context import BindContext, GroupingInfo, Schema, is_unknown, unknown
 from substrait_agg.bind.expressions.binder import bind_arguments, bind_expression
@@ -82,7 +83,11 @@ class MeasureCandidate:
         fitting = self.row.option_values(types[0].kind if types else "")
         supported = fitting if self.matched else self.row.options
         decided = dict(self.decided)
-        return {name: o.accepted for name, o in supported.items() if name not in decided}
+        accepted = {name: o.accepted for name, o in supported.items() if name not in decided}
+        if "OVERFLOW" in accepted and self.measure.phase in TO_STATES:
+            # A state that is not exact could not be merged.
+            accepted["OVERFLOW"] = ("ERROR",)
+        return accepted
 
     @property
     def decided(self) -> tuple[tuple[str, str], ...]:
@@ -104,7 +109,9 @@ def make_candidate(
     order = bind_order(measure, schema, context)
     comparable = row is not None and _comparable(row, arguments, order)
     matched = None
-    if row is not None and comparable:
+    if row is not None and comparable and measure.phase in OF_STATES:
+        matched = match_state(row, arguments, measure.function, section)
+    elif row is not None and comparable:
         matched = match_arguments(row, arguments, order.expressions)
     return MeasureCandidate(
         measure, _by_order(row, order), alias, user, arguments, comparable, matched,

@@ -14,6 +14,16 @@ from substrait_agg.bind.aggregates.candidate import MeasureCandidate, make_candi
 from substrait_agg.bind.aggregates.faults import report_faults, report_incomparable, report_type
 from substrait_agg.bind.aggregates.grouping_sets import grouping_values
 from substrait_agg.bind.aggregates.order import check_order, resolve_order
+from substrait_agg.bind.aggregates.states import (
+    OF_STATES,
+    PARTIAL,
+    TO_STATES,
+    describe_state,
+    merging_kind,
+    not_decomposable,
+    rounds_state,
+    state_type,
+)
 from substrait_agg.bind.bound import BoundMeasure, Call, Constant, Expr, value_arguments
 from substrait_agg.bind.context import (
     UNKNOWN,
@@ -26,6 +36,7 @@ from substrait_agg.bind.context import (
 )
 from substrait_agg.bind.conversions import convert, fits_decimal, loses_digits
 from substrait_agg.bind.expressions.binder import constant_in
+from substrait_agg.bind.expressions.calls import arguments_given, arguments_needed
 from substrait_agg.bind.expressions.function_names import check_declared
 from substrait_agg.bind.expressions.options import choose_options
 from substrait_agg.bind.expressions.signatures import (
@@ -49,10 +60,10 @@ from substrait_agg.functions.aggregates.catalogue import (
     find,
 )
 from substrait_agg.functions.aggregates.registry import UserMeasure
-from substrait_agg.functions.aggregates.row import AggregateFunction
+from substrait_agg.functions.aggregates.row import NO_STATE, AggregateFunction
 from substrait_agg.functions.aggregates.types import COUNTS, MIRRORING, RESULTS, convertible
 from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES
-from substrait_agg.functions.signatures.declarations import Section, Signature, declarations
+from substrait_agg.functions.signatures.declarations import Section, declarations
 from substrait_agg.functions.signatures.derive import FLOATS, widen
 from substrait_agg.plan import model
 from substrait_agg.plan.types import BOOL, FP64, Type
@@ -108,6 +119,10 @@ def _distinct(candidate: MeasureCandidate, context: BindContext) -> bool:
         return False
     if part.handling == "no-op":
         context.report("DISTINCT_NO_EFFECT", path, name=candidate.name, reason=part.reason)
+    elif candidate.measure.phase in PARTIAL and row.intermediate:
+        reason = "its intermediate state does not contain the values"
+        context.report("DISTINCT_NOT_SUPPORTED", path, name=candidate.name, reason=reason)
+        return False
     return True
 
 
@@ -136,29 +151,42 @@ def _order_missing(candidate: MeasureCandidate, context: BindContext) -> bool:
 
 def _phase(candidate: MeasureCandidate, context: BindContext) -> bool:
     phase, path = candidate.measure.phase, f"{candidate.measure.path}.phase"
-    if phase in ("initial_to_result", "invalid"):
-        return True
+    row, function = candidate.row, candidate.measure.function
     if phase == "unspecified":
         context.report("PHASE_UNSPECIFIED", path, name=candidate.name)
+    if phase not in PARTIAL or row is None or row.kind is None:
         return True
-    declared = not_decomposable(candidate)
-    if declared:
+    whole = candidate.user is None and not_decomposable(row, function, candidate.section)
+    if whole:
         context.report(
-            "PHASE_NOT_DECOMPOSABLE",
-            path,
-            name=candidate.name,
-            phase=phase.upper(),
-            declared=declared,
+            "PHASE_NOT_DECOMPOSABLE", path, name=candidate.name, phase=phase.upper(), declared=whole
         )
-    else:
-        context.report("PHASE_NOT_SUPPORTED", path, name=candidate.name, phase=phase.upper())
-    return False
+        return False
+    reason = _why_no_state(candidate, row)
+    if reason:
+        context.report(
+            "PHASE_NOT_SUPPORTED", path, name=candidate.name, phase=phase.upper(), reason=reason
+        )
+    return not reason
+
+
+def _why_no_state(candidate: MeasureCandidate, row: AggregateFunction) -> str:
+    """Return why the intermediate state of a measure is not supported; empty if it is."""
+    types = candidate.matched.types if candidate.matched else ()
+    if not row.intermediate:
+        return NO_STATE
+    if types and candidate.measure.phase in TO_STATES and rounds_state(row, types):
+        type_ = state_type(row, types, candidate.measure.function.urn)
+        return f"its intermediate type {type_} rounds exact sums and products of {types[0].kind}"
+    return ""
 
 
 def _arguments(candidate: MeasureCandidate, context: BindContext) -> bool:
     row, matched = candidate.row, candidate.matched
-    if row is None or row.kind is None or candidate.measure.phase in _OF_PARTS:
+    if row is None or row.kind is None:
         return True
+    if candidate.measure.phase in OF_STATES:
+        return _state_argument(candidate, row, context)
     if not candidate.comparable:
         return False
     if matched is None:
@@ -180,6 +208,26 @@ def _arguments(candidate: MeasureCandidate, context: BindContext) -> bool:
             function=candidate.name, argument=fault.name, reason=fault.reason,
         )  # fmt: skip
     return fits and not matched.faults
+
+
+def _state_argument(
+    candidate: MeasureCandidate, row: AggregateFunction, context: BindContext
+) -> bool:
+    """Check the argument of a measure that merges states, if its function has states."""
+    if not candidate.comparable or candidate.matched is not None:
+        return candidate.matched is not None
+    function, section = candidate.measure.function, candidate.section
+    if not row.intermediate or not_decomposable(row, function, section):
+        return False
+    takes = describe_state(row, function, section)
+    if len(candidate.arguments) == 1:
+        report_type(candidate, 0, takes, context)
+    else:
+        context.report(
+            "ARGUMENT_COUNT", f"{candidate.measure.path}.arguments", function=candidate.name,
+            needed=arguments_needed(1, 1, more=False), count=arguments_given(len(candidate.arguments)), takes=takes,
+        )  # fmt: skip
+    return False
 
 
 def _is_comparable_or_sum(candidate: MeasureCandidate, matched: Matched) -> bool:
@@ -211,12 +259,6 @@ def _filter(candidate: MeasureCandidate, context: BindContext) -> bool:
         )
     return True
 
-
-_OF_PARTS = frozenset({"intermediate_to_intermediate", "intermediate_to_result"})
-"""Phases whose argument is a partial result."""
-
-PARTIAL = _OF_PARTS | {"initial_to_intermediate"}
-"""Phases other than the complete aggregate."""
 
 _CONSTANT_FILTERS = {
     True: ("true", "it changes nothing"),
@@ -254,7 +296,7 @@ def bind_measure(
     if row is None or row.kind is None:
         return None
     options = choose_options(row.name, measure.options, candidate.options, context, measure.path)
-    if matched is None or not passed[_arguments] or measure.phase in PARTIAL:
+    if matched is None or not (passed[_arguments] and passed[_phase]):
         return None
     type_ = output_type(candidate, matched.types, context)
     if type_.kind == "unknown" or not all(passed.values()):
@@ -263,8 +305,9 @@ def bind_measure(
         type_ = _make_nullable(type_, candidate, context)
     order, constants = resolve_order(row, candidate.order, matched)
     effective = dict(sorted((*options, *candidate.decided)))
+    kind = merging_kind(row.kind) if measure.phase in OF_STATES else row.kind
     bound = BoundMeasure(
-        row.kind, matched.values, candidate.filter, type_, candidate.name, measure.path, candidate.distinct,
+        kind, matched.values, candidate.filter, type_, candidate.name, measure.path, candidate.distinct,
         order, tuple(effective.items()), constants,
         row.keep_nulls and effective.get("IGNORE_NULLS") != "TRUE",
         candidate.user.key if candidate.user else "",
@@ -325,15 +368,21 @@ def output_type(candidate: MeasureCandidate, types: Schema, context: BindContext
         return UNKNOWN
     if declared is None:
         context.report("OUTPUT_TYPE_MISSING", path, name=candidate.name, type=derived)
-        return _with_null(row, derived)
-    if not convertible(row.result, types, derived, declared) or not fits_decimal(declared):
+        return _with_null(candidate, row, derived)
+    to_state = measure.phase in TO_STATES
+    converts = (
+        derived.same_kind(declared)
+        if to_state
+        else convertible(row.result, types, derived, declared)
+    )
+    if not converts or not fits_decimal(declared):
         context.report(
             "OUTPUT_TYPE_NOT_SUPPORTED", path, name=candidate.name,
             argument=list_types(types) or "rows", declared=declared, derived=derived,
         )  # fmt: skip
         return UNKNOWN
     if output_explained(candidate):
-        return _with_null(row, widen(declared, derived))
+        return _with_null(candidate, row, widen(declared, derived))
     never_null = derived.nullable and not declared.nullable
     if never_null:
         context.report("OUTPUT_NULLABILITY", path, name=candidate.name, declared=declared)
@@ -347,7 +396,7 @@ def output_type(candidate: MeasureCandidate, types: Schema, context: BindContext
             context.report(
                 "OUTPUT_TYPE_DIFFERS", path, name=candidate.name, declared=declared, derived=derived
             )
-    return _with_null(row, widen(declared, derived))
+    return _with_null(candidate, row, widen(declared, derived))
 
 
 def _derive_type(
@@ -355,6 +404,8 @@ def _derive_type(
 ) -> Type:
     if candidate.user is not None:
         return _derive_user_type(candidate, candidate.user, types, context)
+    if candidate.measure.phase in TO_STATES:
+        return state_type(row, types, candidate.measure.function.urn)
     rule = RESULTS[row.result]
     derived = rule(types, candidate.measure.function.urn, context.profile.derivation)
     constant = candidate.matched is not None and candidate.matched.nullable_constant
@@ -378,11 +429,11 @@ def _derive_user_type(
     return UNKNOWN
 
 
-def _with_null(row: AggregateFunction, type_: Type) -> Type:
+def _with_null(candidate: MeasureCandidate, row: AggregateFunction, type_: Type) -> Type:
     # The declaration may mirror the argument's nullability, but a group without counted rows is
-    # null.
-    empty = row.empty == "null" or ("EMPTY", "NULL") in row.settings
-    return type_.as_nullable() if empty else type_
+    # null. The declaration of a state says how it represents such a group.
+    empty = row.empty == "null" and candidate.measure.phase not in TO_STATES
+    return type_.as_nullable() if empty or ("EMPTY", "NULL") in row.settings else type_
 
 
 def check_extension(candidate: MeasureCandidate, context: BindContext) -> None:
@@ -446,30 +497,9 @@ def output_explained(candidate: MeasureCandidate) -> bool:
     return _misfit(candidate)[1] is not None and _means_signature(candidate)
 
 
-def not_decomposable(candidate: MeasureCandidate) -> str:
-    """Return the signature with which the standard declares the measure as not decomposable.
-
-    The text is empty if there is none.
-    """
-    row, function = candidate.row, candidate.measure.function
-    if row is None or candidate.user is not None:
-        return ""
-    declared = declared_signature(function, candidate.section)
-    signatures: tuple[Signature, ...] = ()
-    if declared is not None and declared.standard is not None:
-        signatures = (declared.standard,)
-    else:
-        urns = (urn for urn in row.urns if urn in STANDARD_URNS)
-        signatures = tuple(
-            s for urn in urns for s in declarations(urn, candidate.section).get(row.name, ())
-        )
-    whole = bool(signatures) and all(s.decomposable == "NONE" for s in signatures)
-    return signatures[0].signature if whole else ""
-
-
 def _misfit(candidate: MeasureCandidate) -> tuple[ComparableSignature | None, int | None]:
     declared = declared_signature(candidate.measure.function, candidate.section)
-    if declared is None or candidate.row is None:
+    if declared is None or candidate.row is None or candidate.measure.phase in OF_STATES:
         return None, None
     return declared, misfit(declared, candidate.arguments)
 

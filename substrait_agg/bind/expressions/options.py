@@ -90,7 +90,7 @@ def _assume_defaults(
     assumed = {
         name: defaults[function, name]
         for name in honoured
-        if (function, name) in defaults and name not in written
+        if defaults.get((function, name)) in honoured[name] and name not in written
     }
     for name, value in assumed.items():
         context.report(

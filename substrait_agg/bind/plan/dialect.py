@@ -30,7 +30,7 @@ from substrait_agg.bind.expressions.calls import bind_call
 from substrait_agg.bind.profiles import STANDARD
 from substrait_agg.functions.aggregates.catalogue import AGGREGATES, WINDOW_FUNCTIONS
 from substrait_agg.functions.aggregates.parts import ARITHMETIC
-from substrait_agg.functions.listing.catalogue_json import PHASES, part, urn_of
+from substrait_agg.functions.listing.catalogue_json import part, phases, urn_of
 from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES, SCALARS
 from substrait_agg.functions.signatures.declarations import (
     Signature,
@@ -394,7 +394,6 @@ def dialect(version: str) -> Entry:
         "metadata": {
             "version": version,
             "measures": {
-                "phases": {name: part(signature) for name, signature in PHASES.items()},
                 "sort_directions": sorted(name.upper() for name in DIRECTIONS),
             },
             "options": "the options in the metadata of a function may be set; the default is the first value",
@@ -508,6 +507,7 @@ def _aggregate_metadata(name: str) -> Mapping[str, Any]:
         "order_by": part(row.order_by),
         "filter": part(row.filter),
         "state": row.state,
+        "phases": {name: part(handling) for name, handling in phases(row).items()},
     }
     if row.aliases:
         said["aliases"] = [a.name for a in row.aliases]

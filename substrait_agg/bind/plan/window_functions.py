@@ -10,7 +10,8 @@ from math import ceil, floor
 from typing import Any
 
 from substrait_agg.bind.aggregates.order import bind_order
-from substrait_agg.bind.aggregates.rules import PARTIAL, bind_measure
+from substrait_agg.bind.aggregates.rules import bind_measure
+from substrait_agg.bind.aggregates.states import PARTIAL
 from substrait_agg.bind.bound import (
     BoundMeasure,
     BoundWindowFunction,
@@ -143,12 +144,22 @@ def _is_declared(node: model.WindowCall, context: BindContext) -> bool:
     if call.phase == "unspecified":
         context.report("PHASE_UNSPECIFIED", f"{path}.phase", name=name)
     _check_bounds_type(node, context)
-    if call.phase in PARTIAL:
-        context.report("PHASE_NOT_SUPPORTED", f"{path}.phase", name=name, phase=call.phase.upper())
+    _check_phase(node, context)
     if call.invocation == "distinct":
         reason = "its rows are not aggregated"
         context.report("DISTINCT_NOT_SUPPORTED", f"{path}.invocation", name=name, reason=reason)
     return True
+
+
+def _check_phase(node: model.WindowCall, context: BindContext) -> bool:
+    """Return whether a window function has a partial phase, and report it."""
+    call = node.call
+    if call.phase in PARTIAL:
+        context.report(
+            "PHASE_NOT_SUPPORTED", f"{call.path}.phase",
+            name=_name(node), phase=call.phase.upper(), reason="a window function returns final values",
+        )  # fmt: skip
+    return call.phase in PARTIAL
 
 
 def _check_bounds_type(node: model.WindowCall, context: BindContext) -> None:
@@ -345,6 +356,8 @@ def _measure(
     entry = find(node.call.function.name)
     ordered = entry is not None and entry[0].order_by.handling == "honoured"
     call = node.call if ordered else replace(node.call, sorts=())
+    if _check_phase(node, context):
+        call = replace(call, phase="initial_to_result")
     declared = node.call.function.name in declarations(ARITHMETIC, "window_functions")
     section: Section = "window_functions" if declared else "aggregate_functions"
     measure = bind_measure(call, schema, context, section=section)

@@ -101,6 +101,8 @@ def _sum(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
         tree = sharing.values(measure, measure.arguments)
         return MeasureState((sharing.total(value, measure.filter, tree), sharing.live(tree)), tree)
     total = sharing.total(value, measure.filter)
+    if len(measure.arguments) > 1:  # the sums of other groups, and how many values each has
+        return MeasureState((total, sharing.total(measure.arguments[1], measure.filter)))
     return MeasureState((total, sharing.count(value, measure.filter)))
 
 

@@ -43,6 +43,10 @@ def refuse(reason: str) -> FieldHandling:
     return FieldHandling("refused", reason)
 
 
+NO_STATE = "the standard does not state the form of its intermediate state"
+"""Why a function has no partial phases."""
+
+
 @dataclass(frozen=True, slots=True)
 class FunctionParameter:
     """A parameter of a function.
@@ -142,6 +146,8 @@ class AggregateFunction:
             has none.
         order_else: the order used for a measure without sorts whose result depends on an order, a
             sentence; empty if it does not depend on one.
+        intermediate: a key of `functions.aggregates.types.INTERMEDIATES`; empty if a group has no
+            state that another measure could merge.
         reason: why it cannot be maintained.
     """
 
@@ -166,6 +172,7 @@ class AggregateFunction:
     ordered_form: str = ""
     unordered_form: str = ""
     order_else: str = ""
+    intermediate: str = ""
     reason: str = ""
 
     @property

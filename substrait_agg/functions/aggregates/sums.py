@@ -49,7 +49,7 @@ COUNTS = (
         "count", "count", (_COUNTED,), "count", (GENERIC, DECIMAL_OUTPUT),
         aliases=to_aliases("count_star", DUCKDB), options=OVERFLOW, order_by=ORDER_FREE,
         distinct_rows=refuse("without an argument there are no values to compare"),
-        nulls="skipped; without an argument all rows count", empty="0",
+        nulls="skipped; without an argument all rows count", empty="0", intermediate="count",
     ),
     AggregateFunction(
         "count_distinct", "count", (_VALUES,), "count", (GENERIC,), FLOWTIDE,
@@ -71,19 +71,20 @@ COUNTS = (
 SUMS = (
     AggregateFunction(
         "sum", "sum", (NUMBER,), "sum", (ARITHMETIC, DECIMAL, UNSIGNED_EXTENSION),
-        aliases=_DUCKDB_SUMS, options=OVERFLOW, order_by=ORDER_FREE,
+        aliases=_DUCKDB_SUMS, options=OVERFLOW, order_by=ORDER_FREE, intermediate="sum",
     ),
     AggregateFunction(
         "sum0", "sum0", (NUMBER,), "sum0", (ARITHMETIC, DECIMAL), aliases=to_aliases("sum_zero"),
-        options=OVERFLOW, order_by=ORDER_FREE, empty="0",
+        options=OVERFLOW, order_by=ORDER_FREE, empty="0", intermediate="sum0",
     ),
     AggregateFunction(
         "avg", "avg", (NUMBER,), "avg", (ARITHMETIC, DECIMAL),
         aliases=(*to_aliases("mean"), *to_aliases("favg", DUCKDB)), options=OVERFLOW, order_by=ORDER_FREE,
+        intermediate="sum and count",
     ),
     AggregateFunction(
         "product", "product", (FACTOR,), "mirror", (ARITHMETIC,),
-        options=PRODUCT, order_by=ORDER_FREE, empty="1",
+        options=PRODUCT, order_by=ORDER_FREE, empty="1", intermediate="product",
     ),
     AggregateFunction(
         "variance", "variance", (DISTRIBUTION, FLOATING), "float", (ARITHMETIC,),

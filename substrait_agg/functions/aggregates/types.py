@@ -124,6 +124,36 @@ RESULTS: dict[str, ResultType] = {
 They follow the declarations, including nullability.
 """
 
+
+def _derive_sum_and_count(types: tuple[Type, ...], urn: str | None, rules: Derivation) -> Type:
+    total = RESULTS["sum0"](types, urn, rules)
+    return Type("struct", False, children=(total, Type("i64", False)))
+
+
+def _derive_product(types: tuple[Type, ...], _urn: str | None, _rules: Derivation) -> Type:
+    return Type("fp64" if types[0].kind in FLOATS else "i64", nullable=False)
+
+
+INTERMEDIATES: dict[str, ResultType] = {
+    **{word: RESULTS[word] for word in ("count", "sum", "sum0", "first")},
+    "sum and count": _derive_sum_and_count,
+    "product": _derive_product,
+}
+"""Rules for the types of intermediate states by the word in the catalogue."""
+
+INTERMEDIATE_TEXTS: dict[str, str] = {
+    "count": "`i64`, or `decimal<38,0>` from its own extension",
+    "sum": "`i64`, `u64` or `decimal<38,S>`",
+    "sum0": "`i64`, `u64` or `decimal<38,S>`",
+    "first": "the type of the argument",
+    "sum and count": "`struct<i64,i64>` or `struct<decimal<38,S>,i64>`",
+    "product": "`i64`",
+}
+"""The rules of intermediate types as text, for states that can be computed here."""
+
+ROUNDED_STATES = frozenset({"sum", "sum0", "sum and count", "product"})
+"""Rules whose type for floats rounds the exact value."""
+
 MIRRORING = frozenset({"mirror", "text"})
 """Rules whose result is nullable if an argument is, constant arguments included."""
 

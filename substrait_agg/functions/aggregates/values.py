@@ -61,17 +61,17 @@ _FIRST_ONCE = no_op("if the sort keys are among its arguments, equal values have
 EXTREMES = (
     AggregateFunction(
         "min", "min", (COMPARABLE,), "first", (ARITHMETIC, DECIMAL, DATETIME, UNSIGNED_EXTENSION),
-        distinct=SAME_ONCE, order_by=ORDER_FREE,
+        distinct=SAME_ONCE, order_by=ORDER_FREE, intermediate="first",
     ),
     AggregateFunction(
         "max", "max", (COMPARABLE,), "first", (ARITHMETIC, DECIMAL, DATETIME, UNSIGNED_EXTENSION),
-        distinct=SAME_ONCE, order_by=ORDER_FREE,
+        distinct=SAME_ONCE, order_by=ORDER_FREE, intermediate="first",
     ),
     AggregateFunction(
         "any_value", "any_value", (ANYTHING,), "first", (GENERIC,),
         aliases=(*to_aliases("arbitrary"), *to_aliases("key", OCTOSQL)),
         options={"IGNORE_NULLS": FunctionOption({"TRUE": _EITHER, "FALSE": _EITHER})},
-        distinct=SAME_ONCE, order_by=ANY_DIRECTION,
+        distinct=SAME_ONCE, order_by=ANY_DIRECTION, intermediate="first",
     ),
     AggregateFunction(
         "min_by", "min_by", (ANYTHING, _ORDER_VALUE), "first", (ARITHMETIC,), (*FLOWTIDE, *DUCKDB),

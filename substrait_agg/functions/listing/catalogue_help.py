@@ -17,10 +17,10 @@ from substrait_agg.functions.aggregates.row import (
     FieldHandling,
     FunctionParameter,
 )
-from substrait_agg.functions.aggregates.types import RESULT_TEXTS
+from substrait_agg.functions.aggregates.types import INTERMEDIATE_TEXTS, RESULT_TEXTS
 from substrait_agg.functions.listing.catalogue_json import (
     NULLS,
-    PHASES,
+    phases,
     standard_aggregates,
     standard_scalars,
     takes_rows,
@@ -122,7 +122,9 @@ def _aggregate(row: AggregateFunction, alias: Alias) -> Pairs:
         yield "DISTINCT of rows", _describe(row.distinct_rows)
     yield "ORDER BY", _order(row)
     yield "FILTER", _describe(row.filter)
-    yield "phases", _lines(PHASES.items())
+    if row.intermediate:
+        yield "state of phases", INTERMEDIATE_TEXTS[row.intermediate]
+    yield "phases", _lines(phases(row).items())
     yield from _choices(row)
 
 

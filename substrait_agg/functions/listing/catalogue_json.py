@@ -8,6 +8,7 @@ from typing import Any
 from substrait_agg.functions.aggregates.catalogue import AGGREGATES
 from substrait_agg.functions.aggregates.row import (
     HONOURED,
+    NO_STATE,
     AggregateFunction,
     Alias,
     FieldHandling,
@@ -16,7 +17,11 @@ from substrait_agg.functions.aggregates.row import (
     no_op,
     refuse,
 )
-from substrait_agg.functions.aggregates.types import RESULT_TEXTS
+from substrait_agg.functions.aggregates.types import (
+    INTERMEDIATE_TEXTS,
+    RESULT_TEXTS,
+    ROUNDED_STATES,
+)
 from substrait_agg.functions.scalars.catalogue import SCALARS
 from substrait_agg.functions.scalars.forms import FAMILIES, WORDS, Overload, ScalarFunction
 from substrait_agg.functions.scalars.refused import REFUSED_SCALARS
@@ -38,15 +43,29 @@ def urn_of(urn: str) -> str:
     return f"extension:{urn}" if ":" in urn else URN_OF.format(urn)
 
 
-_PARTIAL = refuse("another consumer would have to merge the partial results of a group")
-PHASES: Mapping[str, FieldHandling] = {
-    "UNSPECIFIED": no_op("the complete aggregate is computed; strict mode refuses the plan"),
-    "INITIAL_TO_RESULT": HONOURED,
-    "INITIAL_TO_INTERMEDIATE": _PARTIAL,
-    "INTERMEDIATE_TO_INTERMEDIATE": _PARTIAL,
-    "INTERMEDIATE_TO_RESULT": _PARTIAL,
-}
-"""The handling of each phase of a measure. It is the same for all functions."""
+_READ_AS_COMPLETE = no_op("the complete aggregate is computed; strict mode refuses the plan")
+_NOT_OF_FLOATS = FieldHandling(
+    "honoured", "of floats refused, because the intermediate type rounds"
+)
+
+
+PARTIAL_PHASES = (
+    "INITIAL_TO_INTERMEDIATE", "INTERMEDIATE_TO_INTERMEDIATE", "INTERMEDIATE_TO_RESULT",
+)  # fmt: skip
+"""The phases that return or merge intermediate states."""
+
+
+def phases(row: AggregateFunction) -> Mapping[str, FieldHandling]:
+    """Return the handling of each phase of a measure."""
+    merged = HONOURED if row.intermediate else refuse(NO_STATE)
+    state = _NOT_OF_FLOATS if row.intermediate in ROUNDED_STATES else merged
+    return {
+        "UNSPECIFIED": _READ_AS_COMPLETE,
+        "INITIAL_TO_RESULT": HONOURED,
+        "INITIAL_TO_INTERMEDIATE": state,
+        "INTERMEDIATE_TO_INTERMEDIATE": state,
+        "INTERMEDIATE_TO_RESULT": merged,
+    }
 
 
 def part(handling: FieldHandling) -> Entry:
@@ -103,7 +122,10 @@ def aggregate(row: AggregateFunction) -> Entry:
         "with_order": row.ordered_form or row.name,
         "without_order": row.unordered_form or row.name,
         "filter": part(row.filter),
-        "phases": {name: part(value) for name, value in PHASES.items()},
+        "intermediate": INTERMEDIATE_TEXTS[row.intermediate].replace("`", "")
+        if row.intermediate
+        else None,
+        "phases": {name: part(value) for name, value in phases(row).items()},
         "nulls": row.nulls,
         "where_nothing_counts": row.empty,
     }

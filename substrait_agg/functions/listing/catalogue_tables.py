@@ -12,8 +12,14 @@ from substrait_agg.functions.aggregates.row import (
     FieldHandling,
     FunctionOption,
 )
-from substrait_agg.functions.aggregates.types import RESULT_TEXTS
-from substrait_agg.functions.listing.catalogue_json import NULLS, PHASES, SCALAR_RESULTS, takes_rows
+from substrait_agg.functions.aggregates.types import INTERMEDIATE_TEXTS, RESULT_TEXTS
+from substrait_agg.functions.listing.catalogue_json import (
+    NULLS,
+    PARTIAL_PHASES,
+    SCALAR_RESULTS,
+    phases,
+    takes_rows,
+)
 from substrait_agg.functions.scalars.catalogue import SCALARS
 from substrait_agg.functions.scalars.forms import (
     FAMILIES,
@@ -81,7 +87,7 @@ def aggregate_tables() -> tuple[CatalogueTable, ...]:
         _names(supported),
         _nulls(supported),
         _options(supported),
-        _phases(),
+        _phases(supported),
         _list_refused(),
         _implementations(),
     )
@@ -179,10 +185,21 @@ def _only(option: FunctionOption) -> str:
     return f" of {', '.join(option.kinds)}" if option.kinds else ""
 
 
-def _phases() -> CatalogueTable:
+def _phases(functions: list[AggregateFunction]) -> CatalogueTable:
     notes = _Notes()
-    rows = tuple((code(name), notes.cell(part)) for name, part in PHASES.items())
-    return CatalogueTable("Phases of every measure", ("phase", ""), rows, tuple(notes.texts))
+    groups: dict[str, list[AggregateFunction]] = {}
+    for row in functions:
+        groups.setdefault(row.intermediate, []).append(row)
+    rows = tuple(
+        (
+            codes(row.name for row in groups[word]) if word else "all others",
+            INTERMEDIATE_TEXTS[word] if word else "none",
+            *(notes.cell(phases(groups[word][0])[phase]) for phase in PARTIAL_PHASES),
+        )
+        for word in sorted(groups, key=lambda word: not word)
+    )
+    headers = ("functions", "intermediate type", *map(code, PARTIAL_PHASES))
+    return CatalogueTable("Phases", headers, rows, tuple(notes.texts))
 
 
 def _list_refused() -> CatalogueTable:

@@ -66,7 +66,7 @@ def number_value(
         RunFailed: RESULT_OVERFLOW if a value does not fit the measure's type and its overflow
             option is ERROR.
     """
-    count = count_of(spec, state, measure.count)
+    count = _count_values(spec, state, measure, rows)
     present = count > 0
     if measure.kind == "count":
         return _count_value(measure, np.maximum(count, 0), rows)
@@ -79,6 +79,23 @@ def number_value(
     if measure.kind == "sum0":
         digits = np.where(present, digits, 0)
     return _convert(measure, digits, divisor, valid, rows)
+
+
+def _count_values(
+    spec: OperatorSpec, state: GroupState, measure: MeasureSpec, rows: Mask
+) -> Int64s:
+    """Return how many values count in each group.
+
+    Raises:
+        RunFailed: RESULT_OVERFLOW if counts that an average merges have a sum of more than 63 bits.
+    """
+    ordinal = measure.count
+    if ordinal is not None and spec.accumulators[ordinal].kind == "integer":
+        _, mag = exact.magnitude(fixed_of(spec, state, ordinal))
+        lost = ~exact.below_limit(mag, 1 << 63) & rows
+        if lost.any():
+            raise _too_large(measure, lost)
+    return count_of(spec, state, ordinal)
 
 
 def _count_value(measure: MeasureSpec, count: Int64s, rows: Mask) -> pa.Array:
@@ -249,6 +266,15 @@ def _overflow(
             help="declare a wider output type, or the option overflow with SATURATE or SILENT",
         )
     return None
+
+
+def _too_large(measure: MeasureSpec, lost: Mask) -> RunFailed:
+    return RunFailed(
+        "RESULT_OVERFLOW",
+        f"the states of measure {measure.label} count more than 2^63 - 1 values"
+        f" ({int(lost.sum())} groups)",
+        help="correct the counts in the rows of the input",
+    )
 
 
 def _decimals(words: npt.NDArray[np.uint64], valid: Mask, type_: pa.DataType) -> pa.Array:
