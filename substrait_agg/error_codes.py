@@ -266,8 +266,10 @@ _ALL: tuple[ErrorCode, ...] = (
         ("CHAIN_BROKEN", "state verify: a version does not follow the one before it", "restore the whole folder from a copy, or roll back to an earlier version"),
         ("CHANGES_DAMAGED", "state verify: the content of a change file is not valid", "restore the whole folder from a copy, or roll back to an earlier version"),
         ("VIEW_DIFFERS", "state verify: the view is not the sum of all changes", "restore the whole folder from a copy, or roll back to an earlier version"),
-        ("DEEP_DIFFERS", "state verify --deep: a row is not as often in the view, or in the state of an operator, as its sources say", "restore the whole folder from a copy, or roll back to an earlier version"),
-        ("DEEP_NOT_CHECKED", "a note of state verify --deep: a view cannot be computed again from its sources; the message says why", "give the sources with --source as the run had them; the other checks of state verify cover the rest"),
+        ("CHECKSUM_DIFFERS", "state verify: the checksum of a version is not that of the rows of the view", "restore the whole folder from a copy, or roll back to an earlier version"),
+        ("DEEP_DIFFERS", "state verify --deep or --against: a row is not as often in the view, or in the state of an operator, as its sources say", "restore the whole folder from a copy, or roll back to an earlier version"),
+        ("QUERY_FAILED", "state verify --against: the engine cannot compute the query, or the result does not have the columns of the view", "write the query as the engine reads it, over the tables of --source"),
+        ("DEEP_NOT_CHECKED", "a note of state verify --deep or --against: a view cannot be computed again from its sources; the message says why", "give the sources with --source as the run had them; the other checks of state verify cover the rest"),
     ),
     *_of(
         "run",

@@ -128,6 +128,11 @@ class RunOptions:
         "N",
         least=0,
     )
+    checksum: bool = _option(
+        False,
+        "Store a checksum of all rows of each view in every version, which DuckDB, Spark and other SQL engines can "
+        "compute again (docs/proof.md).",
+    )
     metrics: str | Path | None = _option(  # noqa: RUF009 - a field
         None,
         "Write metrics after every version. If FILE ends in .prom: Prometheus text, replaced each time; else JSON "

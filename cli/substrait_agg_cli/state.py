@@ -225,18 +225,44 @@ def _upright(table: Any) -> None:
     "sources",
     multiple=True,
     metavar="NAME=SPEC",
-    help="With --deep: the source of a table, as it was given to the run. Local Parquet files only. May be repeated.",
+    help="With --deep or --against: the source of a table, as it was given to the run. Local Parquet files only. May be "
+    "repeated.",
+)
+@click.option(
+    "--against",
+    type=click.Choice(("duckdb", "spark")),
+    help="Compute --query over the sources with this engine, and compare a sample of the rows of the view with it.",
+)
+@click.option(
+    "--query",
+    metavar="TEXT",
+    help="With --against: the query of the view, as the engine reads it.",
+)
+@click.option(
+    "--name",
+    metavar="VIEW",
+    help="With --against: the name of the view, where a run maintains several views.",
 )
 @format_option
 @debug_option
-def verify(directory: str, deep: bool, sources: tuple[str, ...], format: str) -> None:
+def verify(
+    directory: str,
+    deep: bool,
+    sources: tuple[str, ...],
+    against: str | None,
+    query: str | None,
+    name: str | None,
+    format: str,
+) -> None:
     """Verify the checkpoint: checksums, sort order, counters, and the view against the sum of its changes.
 
     Exit status: 0 no faults; 1 faults, each listed with its file and a remedy.
     """
     source_specs = pairs(sources, "--source", "NAME=SPEC")
     with spark_log(debug=debug_wanted()) as log:
-        verdict = _open(directory).verify(deep=deep, sources=source_specs, spark_log=log)
+        verdict = _open(directory).verify(
+            deep=deep, sources=source_specs, against=against, query=query, name=name, spark_log=log
+        )
     if format == "json":
         _json(verdict.to_json())
     else:

@@ -67,6 +67,14 @@ def list_lines(listing: Listing) -> Iterator[str]:
         rows = [(view.name, view.operator, ", ".join(view.columns)) for view in listing.views]
         yield from align(("view", "operator", "columns"), rows)
         yield ""
+    sums = [
+        (v.version, name or "-", checksum)
+        for v in listing.versions
+        for name, checksum in v.checksums.items()
+    ]
+    if sums:
+        yield from align(("version", "view", "checksum"), sums, 1)
+        yield ""
     if listing.positions:
         yield from align(
             ("source", "read up to"), [(p.source, p.position) for p in listing.positions]

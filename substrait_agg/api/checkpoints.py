@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from substrait_agg.commit import View
     from substrait_agg.commit.log.checkpoint import Checkpoint
     from substrait_agg.tools.state import State
-    from substrait_agg.tools.verify.recomputed import Recompute
+    from substrait_agg.tools.verify.recomputed import EngineQuery, Recompute
 
 
 @check_types
@@ -47,7 +47,7 @@ def open_view(checkpoint: str | Path, name: str | None = None) -> View:
 def open_state(checkpoint: str | Path) -> State:
     """Open the state of a checkpoint, to list, show, verify, roll back or configure it.
 
-    It needs no Spark, except for `verify(deep=True)`.
+    It needs no Spark, except for `verify` with `deep` or `against`.
 
     Args:
         checkpoint: folder of a checkpoint, or its URL in an object store.
@@ -64,12 +64,20 @@ def open_state(checkpoint: str | Path) -> State:
     from substrait_agg.tools.state import open_state as open_kept
 
     def open_sources(
-        store: Checkpoint, sources: Mapping[str, str], log: IO[bytes] | None
+        store: Checkpoint,
+        sources: Mapping[str, str],
+        log: IO[bytes] | None,
+        query: EngineQuery | None,
     ) -> Recompute:
         """Open the sources of tables to compute views again."""
         require("pyspark", "pandas")
         from substrait_agg.spark.query.recompute import Recomputation
 
-        return Recomputation(store, sources, log)
+        recomputation = Recomputation(store, sources, log)
+        if query is None:
+            return recomputation
+        from substrait_agg.spark.query.other_engine import OtherEngine
+
+        return OtherEngine(recomputation, query, log)
 
     return open_kept(checkpoint, open_sources)

@@ -55,6 +55,7 @@ def run(
     evolve: bool = False,
     latency: str | None = None,
     max_join_rows: int = 100_000_000,
+    checksum: bool = False,
     page: int | None = None,
 ) -> Run:
     """Start a run that maintains the plan over its sources, or continue the run of a checkpoint.
@@ -147,6 +148,8 @@ def run(
             upper limit. All streams have to be files given as a SPEC.
         max_join_rows: the most rows that a join may produce in a batch, 0 for any number. A batch with
             more fails with JOIN_ROWS_TOO_MANY, and nothing of it is committed.
+        checksum: store a checksum of all rows of each view in every version (`View.checksum`), which SQL
+            engines can compute again (`View.checksum_query`).
         page: port of 127.0.0.1 for a web page that shows the run until it ends; 0 for a free port. `Run.page`
             has its address.
 

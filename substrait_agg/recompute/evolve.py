@@ -30,6 +30,7 @@ from substrait_agg.commit.log.publishing import translate_write_errors
 from substrait_agg.commit.log.retention import DEFAULT, Retention
 from substrait_agg.commit.log.sweep import tidy
 from substrait_agg.commit.view.schema import PlanChange
+from substrait_agg.commit.view.version_checksums import with_checksums
 from substrait_agg.commit.view.view import View
 from substrait_agg.flow.graph.graph import Branch, OperatorOrigin
 from substrait_agg.flow.graph.nodes import Flow, FlowView, Node
@@ -139,6 +140,8 @@ def evolve_to(
         with translate_write_errors(store.folder, f"version {last.version + 1}"):
             evolving.run(rows)
         snapshot = replace(evolving.snapshot(), inputs=inputs)
+        if any(last.of_view(name).checksum is not None for name in ("", *last.views)):
+            snapshot = with_checksums(store, snapshot, last)
         store.publish(snapshot)
     except Exception as error:
         conflict = conflict_behind(store, last.version + 1, error)

@@ -35,6 +35,8 @@ class VersionLine:
         kept: whether its state is kept.
         written: bytes of the files written for it that still exist.
         bytes: bytes of all files that it names: its changes, and its state if that is kept.
+        checksums: of the rows of each view by its name, as decimal numbers; empty if the run did not
+            compute them.
     """
 
     version: int
@@ -49,6 +51,7 @@ class VersionLine:
     kept: bool
     written: int
     bytes: int
+    checksums: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +241,11 @@ def _version(snapshot: Snapshot, written: int, *, has_state: bool) -> VersionLin
         written=written,
         bytes=sum(c.bytes for c in snapshot.change_files)
         + (sum(f.bytes for f in snapshot.state_files) if has_state else 0),
+        checksums={
+            name: str(checksum)
+            for name in snapshot.views or ("",)
+            if (checksum := snapshot.of_view(name).checksum) is not None
+        },
     )
 
 

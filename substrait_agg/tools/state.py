@@ -10,7 +10,7 @@ from substrait_agg.arguments import check_types
 from substrait_agg.commit.hash_ranges import check_partitions
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import parse_retention
-from substrait_agg.commit.view.schema import named_view
+from substrait_agg.commit.view.schema import named_view, view_name
 from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.files.locations import Location
 from substrait_agg.tools.checks.findings import Verdict
@@ -25,7 +25,7 @@ from substrait_agg.tools.listing import Listing, listing
 from substrait_agg.tools.rollback.rollback import Rollback, rollback
 from substrait_agg.tools.showing import Showing
 from substrait_agg.tools.vacuum import VacuumResult, vacuum
-from substrait_agg.tools.verify.recomputed import Recompute
+from substrait_agg.tools.verify.recomputed import EngineQuery, Recompute
 from substrait_agg.tools.verify.verify import verify
 
 if TYPE_CHECKING:
@@ -40,8 +40,11 @@ LIMIT = 20
 """Default number of versions, groups or entries that are shown."""
 
 
-OpenSources = Callable[[Checkpoint, Mapping[str, str], IO[bytes] | None], Recompute]
-"""Opens the sources of tables, given as SPEC by name, and takes the file for the output of Spark."""
+OpenSources = Callable[
+    [Checkpoint, Mapping[str, str], IO[bytes] | None, EngineQuery | None], Recompute
+]
+"""Opens the sources of tables, given as SPEC by name. It takes the file for the output of Spark, and the query of
+another engine."""
 
 
 def open_state(checkpoint: str | Location, open_sources: OpenSources) -> State:
@@ -235,6 +238,9 @@ class State:
         *,
         deep: bool = False,
         sources: Mapping[str, str] | None = None,
+        against: str | None = None,
+        query: str | None = None,
+        name: str | None = None,
         spark_log: IO[bytes] | None = None,
     ) -> Verdict:
         """Check the whole checkpoint: checksums, order, counters, the view against its changes.
@@ -243,20 +249,37 @@ class State:
             deep: also compute the views of the newest version again from all rows of their sources,
                 with Spark and in a temporary folder, and compare them and the state of their
                 operators. A note names each view that cannot be computed again, and why.
-            sources: with `deep`, the sources of tables as they are given to a run.
-            spark_log: with `deep`, as in `run`.
+            sources: with `deep` or `against`, the sources of tables as they are given to a run.
+            against: ``duckdb`` or ``spark``, to compare a sample of the rows of a view with the result of
+                `query` there.
+            query: with `against`, the query of the view as that engine reads it, over the tables of
+                `sources`.
+            name: with `against`, the name of the view; None for the only one.
+            spark_log: with `deep` or `against`, as in `run`.
 
         Raises:
-            UsageError: OPTION_CONFLICT: sources without `deep`; a source is not valid.
-                PYSPARK_MISSING, PANDAS_MISSING or JAVA_MISSING with `deep`.
+            UsageError: OPTION_CONFLICT: sources without `deep` or `against`, both of them, or `against`
+                without `query`; a source is not valid. VIEW_UNKNOWN, VIEW_NAME_MISSING. PYSPARK_MISSING,
+                PANDAS_MISSING, DUCKDB_MISSING or JAVA_MISSING.
             InputRefused: SOURCE_UNKNOWN: the checkpoint has no table for a source.
         """
-        if sources and not deep:
+        if sources and not deep and against is None:
             raise UsageError(
-                "OPTION_CONFLICT", "sources are only read by a deep check",
-                help="give --deep (deep=True) too", path="--source",
+                "OPTION_CONFLICT", "sources are only read by a deep check, or with another engine",
+                help="give --deep (deep=True) or --against too", path="--source",
             )  # fmt: skip
-        opened = self._open_sources(self._checkpoint, sources or {}, spark_log) if deep else None
+        if (against is None) != (query is None) or (deep and against) or (name and not against):
+            raise UsageError(
+                "OPTION_CONFLICT", "--against needs --query, and --query and --name need --against, without --deep",
+                help="give --against ENGINE --query TEXT, or --deep", path="--against",
+            )  # fmt: skip
+        if not deep and against is None:
+            return verify(self._checkpoint)
+        of_engine = None
+        if against is not None and query is not None:
+            view = view_name(self._checkpoint.document(), name)
+            of_engine = EngineQuery(against, view, query)
+        opened = self._open_sources(self._checkpoint, sources or {}, spark_log, of_engine)
         return verify(self._checkpoint, opened)
 
 

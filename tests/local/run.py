@@ -139,7 +139,7 @@ class LocalRun:
         settings = BatchSettings(
             checked.flow, store, LocalExecutor(ArrowSteps(), spark_hashes), partitions, options.emit_policy,
             checked.events, clock=self._clock, retention=options.retention, refresh=checked.refresh,
-            joins=JoinWatch(options.most_join_rows),
+            joins=JoinWatch(options.most_join_rows), checksum=options.checksum,
         )  # fmt: skip
         batches = MicroBatches(settings, self._committed)
         batches.inputs = checked.source_locations

@@ -124,11 +124,13 @@ class ViewVersion:
         retractions: if another plan of the view began with this version, files that retract all
             that it showed before, in the columns of the preceding plan; `changes` then insert the
             whole view.
+        checksum: of all rows of the view (`commit.checksums`); None if the run did not compute it.
     """
 
     changes: tuple[ChangeFile, ...] = ()
     begun: int = 0
     retractions: tuple[ChangeFile, ...] = ()
+    checksum: int | None = field(default=None, metadata={DOCUMENT_OMITTED: True})
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,7 @@ class Snapshot:
             `retractions` are empty, and `begun` is that of the whole set of views.
         refresh: how the version was computed, if a refresh policy chooses.
         admission: the limit of its batch, or of the last one that had a limit.
+        checksum: of all rows of the view of a run of one plan; None if the run did not compute it.
     """
 
     version: int
@@ -222,11 +225,12 @@ class Snapshot:
     admission: AdmissionRecord = field(
         default_factory=AdmissionRecord, metadata={DOCUMENT_OMITTED: True}
     )
+    checksum: int | None = field(default=None, metadata={DOCUMENT_OMITTED: True})
 
     def of_view(self, name: str) -> ViewVersion:
         """Return the part of the version for a view; an empty one for an unknown view."""
         if not name:
-            return ViewVersion(self.changes, self.begun, self.retractions)
+            return ViewVersion(self.changes, self.begun, self.retractions, self.checksum)
         return self.views.get(name, ViewVersion())
 
     @property

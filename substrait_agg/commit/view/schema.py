@@ -13,6 +13,17 @@ from substrait_agg.commit.documents.plan_document import PlanDocument, ViewSchem
 from substrait_agg.errors import UsageError
 from substrait_agg.operator.common.names import VERSION, WEIGHT
 
+BAD_ROWS = pa.schema(
+    [
+        *(
+            pa.field(name, pa.string())
+            for name in ("source", "file", "position", "code", "reason", "row")
+        ),
+        pa.field(VERSION, pa.int64()),
+    ]
+)
+"""Columns of the records of bad rows."""
+
 
 def ordinals_of(schema: pa.Schema, columns: Sequence[str]) -> list[int]:
     """Return the ordinals of columns.

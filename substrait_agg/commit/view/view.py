@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from substrait_agg.arguments import check_types
+from substrait_agg.commit.checksums.queries import checksum_query
 from substrait_agg.commit.documents.change_metadata import ChangesOrigin
 from substrait_agg.commit.documents.plan_document import ViewSchema, ViewSort
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot
@@ -19,6 +20,7 @@ from substrait_agg.commit.view.quarantine import side_by_side, waiting_rows
 from substrait_agg.commit.view.row_order import hash_ranges, sort_rows
 from substrait_agg.commit.view.scan import ViewScan, view_tree
 from substrait_agg.commit.view.schema import (
+    BAD_ROWS,
     PlanChange,
     decode_schema,
     named_view,
@@ -37,17 +39,6 @@ from substrait_agg.state.run import RunFile
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
     from pyspark.sql import DataFrame, SparkSession
-
-BAD_ROWS = pa.schema(
-    [
-        *(
-            pa.field(name, pa.string())
-            for name in ("source", "file", "position", "code", "reason", "row")
-        ),
-        pa.field(VERSION, pa.int64()),
-    ]
-)
-"""Columns of the records of bad rows."""
 
 
 def open_view(folder: str | Location, name: str | None = None) -> View:
@@ -137,6 +128,28 @@ class View:
         """
         exists = version in self.versions()
         return self._checkpoint.snapshot(version).attempt if exists else None
+
+    @check_types
+    def checksum(self, version: int | None = None) -> int | None:
+        """Return the checksum of the rows of a version (the newest when None).
+
+        None if the run did not compute it, or if there is no version yet.
+
+        Raises:
+            StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
+        """
+        newest = self._checkpoint.newest_snapshot
+        snapshot = newest() if version is None else self._checkpoint.snapshot(version)
+        return None if snapshot is None else snapshot.of_view(self.name).checksum
+
+    @check_types
+    def checksum_query(self, engine: str, table: str) -> str:
+        """Return the SQL query by which ``duckdb`` or ``spark`` computes the checksum of the rows in a table.
+
+        Raises:
+            UsageError: OPTION_INVALID for another engine, or a column that it has no type for.
+        """
+        return checksum_query(self.schema, engine, table)
 
     @check_types
     def to_arrow(self, version: int | None = None) -> pa.Table:

@@ -21,6 +21,7 @@ from substrait_agg.commit.documents.snapshot import (
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.publishing import committed_by_another
 from substrait_agg.commit.log.sweep import tidy
+from substrait_agg.commit.view.version_checksums import with_checksums
 from substrait_agg.errors import CommitConflict, RunFailed
 from substrait_agg.flow.graph.nodes import Flow, FlowView, shown_operators
 from substrait_agg.metrics import Progress
@@ -333,6 +334,8 @@ class MicroBatches(Generic[Rows]):
         parts = VersionParts(moved, reached, self.inputs, self.admission, refresh)
         snapshot = _make_snapshot(settings.flow, last, results, parts)
         with tally.phase("commit"):
+            if settings.checksum:
+                snapshot = with_checksums(settings.checkpoint, snapshot, last)
             settings.checkpoint.publish(snapshot)
         self._last = snapshot
         with tally.phase("sweep"):

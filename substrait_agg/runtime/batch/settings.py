@@ -35,6 +35,7 @@ class BatchSettings(Generic[Rows]):
         retention: which versions keep their state.
         refresh: chooses which operators a batch computes again; None: no batch does.
         joins: watches the joins.
+        checksum: whether versions have the checksums of their views.
     """
 
     flow: Flow
@@ -47,6 +48,7 @@ class BatchSettings(Generic[Rows]):
     retention: Retention = DEFAULT
     refresh: RefreshChooser | None = None
     joins: JoinWatch = field(default_factory=JoinWatch)
+    checksum: bool = False
 
     @cached_property
     def operators(self) -> tuple[StatefulOperator, ...]:

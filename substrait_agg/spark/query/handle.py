@@ -116,6 +116,7 @@ class Run:
         batch_settings: BatchSettings[DataFrame] = BatchSettings(
             checked.flow, checked.store, executor, partitions, self._options.emit_policy, checked.events,
             retention=self._options.retention, refresh=checked.refresh, joins=self._joins,
+            checksum=self._options.checksum,
         )  # fmt: skip
         self._batches = MicroBatches(batch_settings, self._note_commit)
         self._batches.inputs = checked.source_locations

@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO
 
 from substrait_agg.bind.plan.table_sources import find_table
@@ -68,7 +69,7 @@ class Recomputation:
     @contextmanager
     def __call__(self, flow: Flow, version: Snapshot) -> Iterator[Recomputed]:
         """Provide the views of a version, computed again; they are deleted in the end."""
-        obstacles = {view.name: self._reasons(flow, view.name, version) for view in flow.views}
+        obstacles = {view.name: self.reasons(flow, view.name, version) for view in flow.views}
         reasons = {name: "; ".join(dict.fromkeys(why)) for name, why in obstacles.items() if why}
         names = [name for name, why in obstacles.items() if not why]
         part, operators = select_views(flow, names)
@@ -85,7 +86,7 @@ class Recomputation:
                 reasons, store = reasons | dict.fromkeys(names, why), None
             yield Recomputed(store, part, operators, reasons)
 
-    def _reasons(self, flow: Flow, view: str, version: Snapshot) -> list[str]:
+    def reasons(self, flow: Flow, view: str, version: Snapshot) -> list[str]:
         """Return why a view cannot be computed again."""
         part, ids = select_views(flow, [view])
         try:
@@ -127,6 +128,32 @@ class Recomputation:
         """Return the given sources of the tables that a flow reads."""
         tables = tables_read(flow, range(len(flow.operators)))
         return {table: spec for table, spec in self._specs.items() if table in tables}
+
+    def files(
+        self, flow: Flow, version: Snapshot
+    ) -> dict[Table, tuple[SourceSpec, tuple[str, ...]]]:
+        """Return the source of each table that a flow reads, and the files that a version has read of it.
+
+        Raises:
+            SubstraitAggError: they cannot be read as the version has read them.
+        """
+        specs = self._sources(flow)
+        places = with_contents(input_locations(specs), specs, flow, self._store, None)
+        changed_tables(self._store, places, flow, accept=False, evolves=False)
+        read = FilesSoFar(self._store, flow, specs, version).read()
+        files = {}
+        for table, spec in specs.items():
+            uris = tuple(file.uri for file in read.get(table, ()))
+            if spec.static and spec.format == "parquet":
+                uris = tuple(map(str, sorted(Path(spec.location).rglob("*.parquet"))))
+            if not uris:
+                raise InputRefused(
+                    "SOURCE_NOT_FOUND",
+                    f"no Parquet file of the table {'.'.join(table)} has been read",
+                    help="use state verify without --against",
+                )
+            files[table] = spec, uris
+        return files
 
     def _compute(self, flow: Flow, version: Snapshot, store: Checkpoint) -> None:
         """Compute a flow in one batch over all rows that a version has read."""

@@ -59,7 +59,7 @@ def first_words(values: pa.Array, skipped: int = 0) -> Words:
 
     Missing bytes are zeros.
     """
-    offsets, data = _buffers(values)
+    offsets, data = offsets_and_data(values)
     if len(data) < 8:
         data = np.concatenate([data, np.zeros(8 - len(data), np.uint8)])
     # View every place in the data as the start of a word. Words at its end begin too early.
@@ -85,7 +85,7 @@ def byte_hashes(values: pa.Array) -> npt.NDArray[np.uint64]:
     Args:
         values: pa.binary() without nulls; none is empty.
     """
-    offsets, data = _buffers(values)
+    offsets, data = offsets_and_data(values)
     hashes = np.empty(len(values), np.uint64)
     start = 0
     while start < len(values):
@@ -136,7 +136,7 @@ def _encode_nested(array: pa.Array) -> pa.Array:
 
 
 def _escape(strings: pa.Array) -> pa.Array:
-    if not (_buffers(strings)[1] == 0).any():
+    if not (offsets_and_data(strings)[1] == 0).any():
         return strings
     return pc.replace_substring(strings, pattern=_ZERO, replacement=_ESCAPED)
 
@@ -160,7 +160,7 @@ def elements_of(array: pa.Array, values: pa.Array) -> tuple[pa.Array, npt.NDArra
 
 def _sequence(elements: pa.Array, bounds: npt.NDArray[np.int64]) -> pa.Array:
     """Concatenate encoded elements per list; their bytes are already adjacent."""
-    offsets, data = _buffers(elements)
+    offsets, data = offsets_and_data(elements)
     return join(_binary(offsets[bounds], data), _LAST)
 
 
@@ -168,14 +168,15 @@ def map_entries(array: pa.Array) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int
     """Return the entries of all maps: keys, items, offsets, and their order by map and key."""
     keys, bounds = elements_of(array, array.keys)
     items, _ = elements_of(array, array.items)
-    return keys, items, bounds, _entry_order(_entries(keys, items), bounds)
+    return keys, items, bounds, entry_order(_entries(keys, items), bounds)
 
 
 def _entries(keys: pa.Array, items: pa.Array) -> pa.Array:
     return join(_ELEMENT, _encode_nested(keys), _encode_nested(items))
 
 
-def _entry_order(entries: pa.Array, bounds: npt.NDArray[np.int64]) -> pa.Array:
+def entry_order(entries: pa.Array, bounds: npt.NDArray[np.int64]) -> pa.Array:
+    """Return the order of the entries of all maps by map and by their bytes."""
     owner = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     table = pa.table({"owner": owner, "entry": entries})
     return pc.sort_indices(table, sort_keys=[("owner", "ascending"), ("entry", "ascending")])
@@ -185,15 +186,15 @@ def _map(array: pa.Array) -> pa.Array:
     keys, bounds = elements_of(array, array.keys)
     items, _ = elements_of(array, array.items)
     entries = _entries(keys, items)
-    return _sequence(entries.take(_entry_order(entries, bounds)), bounds)
+    return _sequence(entries.take(entry_order(entries, bounds)), bounds)
 
 
 def _invert(values: pa.Array) -> pa.Array:
-    offsets, data = _buffers(values)
+    offsets, data = offsets_and_data(values)
     return _binary(offsets, ~data)
 
 
-def _buffers(values: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+def offsets_and_data(values: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     """Return offsets from 0 on, and the data they point into, of a pa.binary() column."""
     _, starts, data = values.buffers()
     if not len(values) or starts is None:

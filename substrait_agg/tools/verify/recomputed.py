@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from substrait_agg.commit.documents.plan_document import PlanDocument
 from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.view.view import View
-from substrait_agg.errors import StateRefused
+from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.functions.aggregates.accumulators import MET
 from substrait_agg.functions.numbers.stored_digits import FIXED, fit
@@ -29,10 +29,14 @@ from substrait_agg.state.storage import Storage
 from substrait_agg.state.tree import KeyedLayout, KeyedTree
 from substrait_agg.tools.checks.findings import CAUGHT, FindingCollector
 from substrait_agg.tools.checks.rows import RowScan, compare_rows
+from substrait_agg.tools.verify.sample import GroupSample
 from substrait_agg.tools.verify.view import view_rows
 
 MOST_SHOWN = 10
 """Differing rows of a view, or of a tree, that are shown."""
+
+QUERY_FAILED = "QUERY_FAILED"
+"""The code of a query that another engine cannot compute, or that has other columns."""
 
 _VIEW = "the view {}"
 _NO_FLOW = "no action is needed; for this check, start a new --checkpoint"
@@ -50,12 +54,29 @@ class Recomputed:
         flow: its views and operators.
         operators: the id that each of these operators has in the checkpoint that is verified.
         reasons: the views that cannot be computed again, and why.
+        rows: rows of views that another engine computes, of which a sample is compared.
     """
 
     store: Checkpoint | None
     flow: Flow
     operators: tuple[int, ...]
     reasons: Mapping[str, str]
+    rows: Mapping[str, RowScan] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineQuery:
+    """A query by which another engine computes a view.
+
+    Attributes:
+        engine: ``duckdb`` or ``spark``.
+        view: the name of the view, as documents have it.
+        text: the query, over the tables of the sources.
+    """
+
+    engine: str
+    view: str
+    text: str
 
 
 Recompute = Callable[[Flow, Snapshot], AbstractContextManager[Recomputed]]
@@ -93,6 +114,10 @@ def check_recomputed(
                 if rows > MOST_SHOWN:
                     more = f"differs in {rows} rows; {MOST_SHOWN} of them are shown"
                     findings.fault("DEEP_DIFFERS", path, f"{where} {more}")
+        except UsageError as error:
+            if error.code != QUERY_FAILED:
+                raise
+            findings.fault(error.code, path, error.message, error.help)
         except StateRefused:
             if version.version >= checkpoint.retention_state().state_from:
                 raise
@@ -115,6 +140,8 @@ def _pairs(
     checkpoint: Checkpoint, version: Snapshot, again: Recomputed
 ) -> Iterator[tuple[str, RowScan, RowScan]]:
     """Yield what is compared: its name, the stored rows and the computed ones."""
+    for name, computed in again.rows.items():
+        yield from _sampled_pair(View(checkpoint, name), version.version, computed)
     last = None if again.store is None else again.store.newest_snapshot()
     if again.store is None or last is None:
         return
@@ -125,6 +152,38 @@ def _pairs(
     of_version = tuple(version.operators[ordinal] for ordinal in again.operators)
     states = (checkpoint.state, of_version), (again.store.state, last.operators)
     yield from state_pairs(again.flow, again.operators, *states)
+
+
+def _sampled_pair(
+    view: View, version: int, computed: RowScan
+) -> Iterator[tuple[str, RowScan, RowScan]]:
+    """Yield a sample of the rows of a view, and of those that another engine computes."""
+    count = sum(part.num_rows for part in view_rows(view, version))
+    sample = GroupSample.of(version, count, view.key_columns)
+    yield (
+        _VIEW.format(view.name).rstrip(),
+        lambda: sample.take(view_rows(view, version)),
+        lambda: sample.take(_with_types(computed(), view.schema)),
+    )
+
+
+def _with_types(parts: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the result of a query with the names and types of the view.
+
+    Raises:
+        UsageError: QUERY_FAILED if it has other columns.
+    """
+    for part in parts:
+        try:
+            yield part.rename_columns(schema.names).cast(schema)
+        except (ValueError, pa.ArrowException) as error:
+            columns = ", ".join(f"{column.name} {column.type}" for column in schema)
+            raise UsageError(
+                QUERY_FAILED,
+                f"the result of the query does not have the columns of the view ({error})",
+                help=f"let the query return these columns, in this order: {columns}",
+                path="--query",
+            ) from error
 
 
 States = tuple[Storage, Sequence[OperatorState]]

@@ -13,6 +13,7 @@ import pyarrow as pa
 from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.view.version_checksums import rows_checksum
 from substrait_agg.commit.view.view import View
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.tools.checks.findings import FindingCollector
@@ -72,9 +73,21 @@ def _check_one(
         which = f"the view {view.name}" if view.name else "the view"
         message = f"{which} of version {newest} is not the sum of {since}: {wrong} rows differ"
         findings.fault("VIEW_DIFFERS", f"snapshots/{snapshot_name(newest)}", message)
+    _check_checksum(view, snapshots[-1], findings)
     for snapshot in snapshots:
         _check_retractions(view, snapshots, snapshot, findings)
     return changed
+
+
+def _check_checksum(view: View, newest: Snapshot, findings: FindingCollector) -> None:
+    """Compare the checksum of the newest version with that of its rows."""
+    stored = newest.of_view(view.name).checksum
+    computed = stored if stored is None else rows_checksum(view, newest.version)
+    if computed != stored:
+        which = f"the view {view.name}" if view.name else "the view"
+        message = f"{which} has the checksum {computed}, and its version says {stored}"
+        path = f"snapshots/{snapshot_name(newest.version)}"
+        findings.fault("CHECKSUM_DIFFERS", path, message)
 
 
 def _check_retractions(

@@ -1,0 +1,1 @@
+"""Checksums of views, which SQL engines can compute again."""
