@@ -109,6 +109,14 @@ def test_a_state_of_parts_is_a_projection_of_one_measure_per_part() -> None:
     assert [m.kind for m in root.input.measures] == ["sum0", "count", "count"]
 
 
+def test_a_state_of_parts_has_its_place_in_a_layout_with_a_bitmask() -> None:
+    """DataFusion reads the bitmask of the grouping set before the measures."""
+    given = (named("avg:i64", col("big"), phase=INITIAL), named("count:", phase=INITIAL))
+    relation = aggregate(read(), (col("name"),), given, ((0,), ()))
+    root = bound(relation, *"abcdef", producer="datafusion").root
+    assert root.types == (STRING, Type("u8", False), PAIR, COUNT)
+
+
 ARGUMENT = f"{MEASURE}.arguments"
 WRONG: list[tuple[str, MeasureCall, str, str]] = [
     ("another type", named("avg:i64", state("l"), phase=FINAL), "FUNCTION_ARGUMENTS", f"{ROOT}.selection"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,14 +10,16 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
+from substrait_agg.spark.execution.driver import Driver
 from tests.e2e.files import write_in_order
 from tests.e2e.plans import Builder, Json, aggregate, column, read
 from tests.e2e.running import starting
+from tests.executors import ON_SPARK, drivers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-REQUIRED = "NULLABILITY_REQUIRED"
+REQUIRED, NULLABLE = "NULLABILITY_REQUIRED", "NULLABILITY_NULLABLE"
 INTEGER = {"i64": {"nullability": REQUIRED}}
 STATE = {"struct": {"types": [INTEGER, INTEGER], "nullability": REQUIRED}}
 COLUMNS = {"k": "string", "d": "i64", "x": "i64"}
@@ -61,7 +64,34 @@ def results() -> str:
     return made.plan(aggregate(first, [column(0)], measures), "k", "average", "most")
 
 
-def check(plan: str, expected: list[Any], folder: Path, spark: SparkSession | None) -> None:
+PARTS: list[list[tuple[str, dict[str, int] | None, str]]] = [
+    [("a", {"total": 7, "values": 2}, "insert"), ("a", {"total": -1, "values": 1}, "insert")],
+    [("a", {"total": 7, "values": 2}, "delete"), ("b", None, "insert")],
+]
+"""States that another engine has computed."""
+
+MERGED = [[("a", 2)], [("a", -1), ("b", None)]]
+
+
+def merged() -> str:
+    """The averages of states in a table."""
+    made = Builder()
+    table = read("t", {"k": "string", "state": "i64"})
+    schema = table["read"]["baseSchema"]
+    schema["names"] += ["total", "values"]
+    schema["struct"]["types"][1] = {"struct": {**STATE["struct"], "nullability": NULLABLE}}
+    average = made.measure("avg", (column(1), "i64"), output="i64")
+    measures = [in_phase(average, "INTERMEDIATE_TO_RESULT")]
+    return made.plan(aggregate(table, [column(0)], measures), "k", "average")
+
+
+def check(
+    plan: str,
+    expected: list[Any],
+    folder: Path,
+    spark: SparkSession | None,
+    batches: Sequence[Sequence[tuple[Any, ...]]] = BATCHES,
+) -> None:
     """Check every version of a view."""
     views: dict[int, list[Any]] = {}
 
@@ -69,10 +99,10 @@ def check(plan: str, expected: list[Any], folder: Path, spark: SparkSession | No
         rows = sa.open_view(folder / "ck").to_arrow(progress.version).to_pylist()
         views[progress.version] = sorted((tuple(row.values()) for row in rows), key=repr)
 
-    names = [*COLUMNS, "op"]
+    names = [*COLUMNS, "op"] if batches is BATCHES else ["k", "state", "op"]
     files = [
         pa.table({name: [row[i] for row in batch] for i, name in enumerate(names)})
-        for batch in BATCHES
+        for batch in batches
     ]
     write_in_order(folder / "in", files)
     source = {"t": f"parquet:{folder / 'in'}?op=op&batch-files=1"}
@@ -83,11 +113,15 @@ def check(plan: str, expected: list[Any], folder: Path, spark: SparkSession | No
 def test_states_and_merged_states_follow_every_change(tmp_path: Path) -> None:
     check(states(), STATES, tmp_path / "states", None)
     check(results(), RESULTS, tmp_path / "results", None)
+    check(merged(), MERGED, tmp_path / "merged", None, PARTS)
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("driver", [ON_SPARK, Driver()], ids=["jobs", "driver"])
 def test_states_and_merged_states_are_the_same_on_spark(
-    spark: SparkSession, tmp_path: Path
+    driver: Driver, spark: SparkSession, tmp_path: Path
 ) -> None:
-    check(states(), STATES, tmp_path / "states", spark)
-    check(results(), RESULTS, tmp_path / "results", spark)
+    with drivers(driver):
+        check(states(), STATES, tmp_path / "states", spark)
+        check(results(), RESULTS, tmp_path / "results", spark)
+        check(merged(), MERGED, tmp_path / "merged", spark, PARTS)

@@ -85,6 +85,14 @@ def test_a_value_that_spark_refuses_fails_the_batch(expr: Expr) -> None:
     assert caught.value.code == "BATCH_FAILED"
 
 
+def test_a_struct_has_its_fields_and_fails_where_they_do() -> None:
+    pair = BoundNestedValue(Type("struct", False, children=(I64, I64)), (A, DIVIDED))
+    assert values(pair, [6, None], [2, 1]) == [{"f0": 6, "f1": 3}, {"f0": None, "f1": None}]
+    guarded = Conditional(pair.type, ((call(BOOL, "not_equal", B, ZERO), pair),), pair)
+    with pytest.raises(RunFailed):
+        values(guarded, [6], [0])
+
+
 def test_a_condition_that_is_null_is_not_true() -> None:
     expr = Conditional(I64, ((call(BOOL, "gt", A, ZERO), A),), Constant(I64, -1))
     assert values(expr, [None, 1, 0]) == [-1, 1, -1]

@@ -32,7 +32,7 @@ from substrait_agg.metrics import Progress
 from substrait_agg.operator.common.completeness import instants
 from substrait_agg.operator.common.names import TIME, WEIGHT
 from substrait_agg.operator.common.watermarks import EventTimeStats
-from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.plan.arrow import by_position, to_arrow
 from substrait_agg.recompute.evolve import evolve_to
 from substrait_agg.recompute.whole_input import RowsByOperator, WholeInput, input_size
 from substrait_agg.run_options import RunOptions
@@ -389,7 +389,7 @@ def _of_origin(rows: pa.Table, origin: TableOrigin, event: EventSource | None) -
     """Return the columns that a branch reads, the weight, and the event time."""
     names = {name.lower(): name for name in rows.column_names}
     columns = {
-        f"c{i}": rows.column(names[name.lower()]).cast(to_arrow(type_))
+        f"c{i}": _fields_by_position(rows.column(names[name.lower()])).cast(to_arrow(type_))
         for i, (name, type_) in enumerate(zip(origin.names, origin.types, strict=True))
     }
     columns[WEIGHT] = rows.column(WEIGHT)
@@ -397,6 +397,14 @@ def _of_origin(rows: pa.Table, origin: TableOrigin, event: EventSource | None) -
         times, valid = instants(rows.column(event.column).combine_chunks())
         columns[TIME] = pa.array(times, mask=~valid)
     return pa.table(columns)
+
+
+def _fields_by_position(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column whose struct fields are named by their positions; a cast goes by names."""
+    type_ = by_position(column.type)
+    if column.type == type_:
+        return column
+    return pa.chunked_array([chunk.view(type_) for chunk in column.chunks], type_)
 
 
 def _stats(event: EventSource, tables: Mapping[Any, pa.Table]) -> EventTimeStats:
