@@ -183,6 +183,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("RESULT_TOO_LARGE", "the lists or texts of a measure are too large to be written", "filter the values that the measure collects, or group by more keys"),
         ("ROW_NUMBERS_TOO_MANY", "a batch changes the row numbers of more rows than fit into memory", "keep only the first numbers, with a filter such as WHERE number <= 10, or check the weight column of the source"),
         ("WINDOW_TOO_LARGE", "a batch changes a partition of a window function that has more rows than fit into memory", "partition by more columns, write a frame of ROWS with a distance on both sides, or check the weight column of the source"),
+        ("WINDOW_FRAMES_TOO_LARGE", "a window function that needs every value of its frames, such as a median, has too many of them in a partition", "write a frame with shorter distances on both sides, or partition by more columns"),
         ("TOTAL_OVERFLOW", "the totals of a user-defined measure have too many digits", "use fewer decimal places in the class of the measure"),
         ("SURROGATE_KEYS_EXHAUSTED", "a batch needs more surrogate keys than are left", "use smaller batches, or start a new checkpoint"),
     ),

@@ -415,23 +415,29 @@ class Frame:
             bounds are distances between values of the only sort key, in its least units.
         lower: distance of the first row from the row, below zero if it precedes the row; 0 for the
             row itself, or the first one with its sort keys; None for the first row of the
-            partition.
+            partition. A float is added to the values of a sort key of floats.
         upper: distance of the last row, in the same way; None for the last row of the partition.
+        months: whether distances are months, and not least units.
     """
 
     rows: bool
-    lower: int | None
-    upper: int | None
+    lower: int | float | None
+    upper: int | float | None
+    months: bool = False
 
     def __str__(self) -> str:
         unit = "rows" if self.rows else "range"
-        return f"{unit} {_describe_bound(self.lower, 'preceding')} to {_describe_bound(self.upper, 'following')}"
+        lower, upper = (
+            self._describe(self.lower, "preceding"),
+            self._describe(self.upper, "following"),
+        )
+        return f"{unit} {lower} to {upper}"
 
-
-def _describe_bound(distance: int | None, end: str) -> str:
-    if not distance:
-        return "current row" if distance == 0 else f"unbounded {end}"
-    return f"{abs(distance)} {'preceding' if distance < 0 else 'following'}"
+    def _describe(self, distance: float | None, end: str) -> str:
+        if not distance:
+            return "current row" if distance == 0 else f"unbounded {end}"
+        unit = " months" if self.months else ""
+        return f"{abs(distance)}{unit} {'preceding' if distance < 0 else 'following'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,6 +452,7 @@ class BoundWindowFunction:
         measure: the aggregate function; None for other functions.
         name: the function's name as the plan writes it.
         path: path in the plan.
+        skip_nulls: whether it counts only rows whose value is not null.
     """
 
     function: WindowKind
@@ -456,6 +463,7 @@ class BoundWindowFunction:
     type: Type
     name: str
     path: str
+    skip_nulls: bool = False
 
     @property
     def expressions(self) -> tuple[Expr, ...]:

@@ -184,6 +184,14 @@ EXPRESSIONS: tuple[ProblemKind, ...] = kinds(
          "overflow, rounding and nulls: ignoring one changes the result."),
     ),
     (
+        "OPTION_NOT_STANDARD", "info", "error",
+        "the standard declares no option {option} for {function}",
+        "leave the option out, or validate in lenient mode",
+        ("An option changes the value of a function, and a consumer must refuse an option that it does not know "
+         "(specification, Option Preference). IGNORE_NULLS of window functions is honoured here, as the standard has no "
+         "other form for it. Other consumers refuse such a plan."),
+    ),
+    (
         "OPTION_VALUE_NOT_SUPPORTED", "error", "error",
         "none of the preferences of option {option} of {function} is supported: {values}",
         "prefer one of: {known}",

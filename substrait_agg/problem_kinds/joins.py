@@ -122,15 +122,15 @@ JOINS: tuple[ProblemKind, ...] = kinds(
     (
         "WINDOW_FUNCTION_NOT_SUPPORTED", "error", "error",
         "window function {name} is not supported over the frame {frame}",
-        "use {supported}, or a frame that is the whole partition",
-        ("A limit of this program: over frames, functions that are sums or extremes of their rows are kept up to date. "
-         "The function cannot be left out, because the columns after it would move."),
+        "give it an order, use another function, or write a frame that is the whole partition",
+        ("A limit of this program: functions of users, unions of lists, and values by the arrival of rows, such as "
+         "first_value without an order, are kept up to date for whole partitions only. The function cannot be left out, because the columns after it would move."),
     ),
     (
         "WINDOW_FRAME_NOT_SUPPORTED", "error", "error",
         "{name} is computed over the frame {frame}, {reason}",
-        ("write a frame of ROWS, or one of RANGE with a constant distance between integers, decimals of at most 18 digits, "
-         "dates or timestamps (an interval without months), and one sort key"),
+        ("write a frame of ROWS, or one of RANGE with a constant distance between integers, floats, decimals of at most "
+         "18 digits, dates or timestamps (an interval of months, or of days and less), and one sort key"),
         ("A frame selects the rows around a row that a function reads (specification, Window Functions). Frames by "
          "distances between other values are a limit of this program. A consumer that ignores the frame returns the value of "
          "another frame."),

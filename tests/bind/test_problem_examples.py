@@ -27,6 +27,8 @@ ALSO: dict[str, frozenset[str]] = {
     "ROOT_COUNT": frozenset({"ROOT_NAMES_MISSING"}),
     # A function that goes by arrival is none of the standard's, and has no order.
     "SESSION_ARRIVAL": frozenset({"SIGNATURE_UNKNOWN", "ORDER_MISSING"}),
+    # A function without an order goes by arrival.
+    "WINDOW_FUNCTION_NOT_SUPPORTED": frozenset({"ORDER_MISSING"}),
     # No extension of the standard has the function, so no signature of it is known.
     "GROUPING_ARGUMENT": frozenset({"SIGNATURE_UNKNOWN"}),
     # The declared signature has the argument that is left out.

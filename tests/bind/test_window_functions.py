@@ -135,6 +135,7 @@ def test_an_aggregate_of_a_partition_is_a_measure() -> None:
 
 SECOND = {"selection": {"directReference": {"structField": {"field": 1}}, "rootReference": {}}}
 LITERALS = {n: {"literal": {"i64": str(n)}} for n in (-1, 0, 1, 2)}
+IGNORE_NULLS = [{"name": "IGNORE_NULLS", "preference": ["TRUE"]}]
 ROWS, RANGE = ({"boundsType": f"BOUNDS_TYPE_{word}"} for word in ("ROWS", "RANGE"))
 
 
@@ -151,6 +152,10 @@ ROWS, RANGE = ({"boundsType": f"BOUNDS_TYPE_{word}"} for word in ("ROWS", "RANGE
         ("lag:any", [COLUMN], {"invocation": "AGGREGATION_INVOCATION_DISTINCT"}, ["DISTINCT_NOT_SUPPORTED"]),
         ("lag:any", [COLUMN], {"phase": "AGGREGATION_PHASE_INTERMEDIATE_TO_RESULT"}, ["PHASE_NOT_SUPPORTED"]),
         ("lag:any", [COLUMN], {"options": [{"name": "nulls", "preference": ["IGNORE"]}]}, ["OPTION_UNKNOWN"]),
+        ("lag:any", [COLUMN], {"options": IGNORE_NULLS}, ["OPTION_NOT_STANDARD"]),
+        ("lead:any", [COLUMN], {"options": [{"name": "ignore_nulls", "preference": ["FALSE"]}]}, ["OPTION_NOT_STANDARD"]),
+        ("nth_value:any_i32", [COLUMN, {"literal": {"i32": 2}}], {"options": IGNORE_NULLS}, ["OPTION_NOT_STANDARD"]),
+        ("ntile:i64", [{"literal": {"i64": "2"}}], {"options": IGNORE_NULLS}, ["OPTION_UNKNOWN"]),
         ("lag:any_i32", [COLUMN, COLUMN], {}, ["CONSTANT_ARGUMENT_INVALID"]),
         ("lag:any_i32_any", [COLUMN, LITERALS[1], {"literal": {"string": "x"}}], {}, ["CONSTANT_ARGUMENT_INVALID"]),
         ("ntile:i64", [LITERALS[2]], {}, []),
@@ -168,6 +173,23 @@ def test_every_field_of_a_function_of_other_rows_is_checked(
     sorts = fields.pop("sorts", SORTS)
     values = [{"value": argument} for argument in arguments]
     assert errors(plan(projected(sorts=sorts, arguments=values, **fields), function)) == codes
+
+
+def test_strict_mode_refuses_what_only_this_program_ignores() -> None:
+    fields = {"arguments": [{"value": COLUMN}], "outputType": {"i64": NULLABLE}}
+    text = plan(projected(options=IGNORE_NULLS, **fields), "lag:any").encode()
+    strict = {p.code: p.level for p in sa.validate(text, "strict").problems}
+    assert strict["OPTION_NOT_STANDARD"] == "error"
+    assert sa.validate(text).ok
+
+
+def test_the_first_value_that_is_not_null_depends_on_the_end_of_the_frame() -> None:
+    """The first value of all is that of the partition; with nulls ignored a later row can have it."""
+    fields = {"arguments": [{"value": COLUMN}], "outputType": {"i64": NULLABLE}, "sorts": SORTS}
+    fields |= bounds(UNBOUNDED, CURRENT, **RANGE)
+    text = plan(projected(options=IGNORE_NULLS, **fields), "first_value:any").encode()
+    shown = "first_value ignore nulls over range unbounded preceding to current row"
+    assert shown in str(sa.explain(text))
 
 
 def bounds(lower: Any, upper: Any, **others: Any) -> dict[str, Any]:
@@ -202,7 +224,9 @@ CONSTANT = {"following": {"offsetExpr": LITERALS[1]}}
         ("sum:i64", bounds({"preceding": {"offsetExpr": COLUMN}}, CURRENT), ["WINDOW_FRAME_NOT_SUPPORTED"]),
         ("sum:i64", bounds({"preceding": {"offsetExpr": LITERALS[-1]}}, CURRENT), ["VALUE_INVALID"]),
         ("last_value:any", bounds(UNBOUNDED, CURRENT), []),
-        ("mode:i64", bounds(UNBOUNDED, CURRENT), ["WINDOW_FUNCTION_NOT_SUPPORTED"]),
+        ("mode:i64", bounds(UNBOUNDED, CURRENT), []),
+        ("sum:i64", bounds(UNBOUNDED, CURRENT, invocation="AGGREGATION_INVOCATION_DISTINCT"), []),
+        ("first_value:any", bounds(ONE_BACK, CURRENT, sorts=[]), ["ORDER_MISSING", "WINDOW_FUNCTION_NOT_SUPPORTED"]),
     ],
 )  # fmt: skip
 def test_frames_are_checked(function: str, frame: dict[str, Any], codes: list[str]) -> None:
@@ -233,6 +257,12 @@ def interval(**parts: Any) -> dict[str, Any]:
     return {"literal": {"intervalDayToSecond": {"precision": 3, **parts}}}
 
 
+def compound(months: int, days: int) -> dict[str, Any]:
+    """Give an interval of months and days."""
+    parts = {"intervalYearToMonth": {"months": months}, "intervalDayToSecond": {"days": days, "precision": 6}}  # fmt: skip
+    return {"literal": {"intervalCompound": parts}}
+
+
 @pytest.mark.parametrize(
     ("key", "distance", "shown"),
     [
@@ -244,9 +274,16 @@ def interval(**parts: Any) -> dict[str, Any]:
         ("timestamp", interval(seconds=1, subseconds="5"), "range 1005000 preceding to 1005000 following"),
         ("zoned", interval(subseconds="5"), "range 5000 preceding to 5000 following"),
         ("date", {"literal": {"i64": "2"}}, None),
-        ("timestamp", {"literal": {"intervalYearToMonth": {"months": 1}}}, None),
+        ("timestamp", {"literal": {"intervalYearToMonth": {"months": 1}}}, "range 1 months preceding to 1 months following"),
+        ("date", {"literal": {"intervalYearToMonth": {"years": 1, "months": 2}}}, "range 14 months preceding to 14 months following"),
+        ("date", compound(months=2, days=0), "range 2 months preceding to 2 months following"),
+        ("date", compound(months=2, days=1), None),
+        ("decimal", {"literal": {"intervalYearToMonth": {"months": 1}}}, None),
         ("digits", {"literal": {"i64": "2"}}, None),
-        ("float", {"literal": {"fp64": 1.0}}, None),
+        ("float", {"literal": {"fp64": 1.5}}, "range 1.5 preceding to 1.5 following"),
+        ("float", {"literal": {"i64": "2"}}, "range 2.0 preceding to 2.0 following"),
+        ("float", {"literal": {"fp64": "Infinity"}}, None),
+        ("float", {"literal": {"fp64": -1.0}}, None),
         ("text", {"literal": {"string": "a"}}, None),
         ("decimal", {"literal": {"i64": str(2**63 - 1)}}, None),
     ],
@@ -270,13 +307,6 @@ def test_distances_have_the_units_of_their_sort_key(
         assert errors(content) == ["WINDOW_FRAME_NOT_SUPPORTED"]
     else:
         assert shown in str(sa.explain(content.encode()))
-
-
-def test_distinct_values_over_a_frame_are_refused() -> None:
-    frame = bounds(UNBOUNDED, CURRENT, invocation="AGGREGATION_INVOCATION_DISTINCT")
-    fields = {"arguments": [{"value": COLUMN}], "outputType": {"i64": NULLABLE}}
-    codes = errors(plan(projected(**fields, **frame), "sum:i64"))
-    assert codes == ["WINDOW_FUNCTION_NOT_SUPPORTED"]
 
 
 @pytest.mark.parametrize(

@@ -101,12 +101,13 @@ def test_explain_knows_static_tables_from_their_sources(tmp_path: Path) -> None:
 
 
 def test_a_problem_of_the_plan_shows_the_line(source: str) -> None:
-    query = "SELECT region,\n  array_agg(amount) OVER (ORDER BY region ROWS 1 PRECEDING) FROM sales"
+    query = "SELECT region,\n  first_value(amount) OVER (PARTITION BY region ROWS 1 PRECEDING) FROM sales"
     result = call("validate", "--query", query, "--source", source)
     assert result.exit_code == 1
     assert "error[WINDOW_FUNCTION_NOT_SUPPORTED] at SQL:2:3: " in result.stderr
     assert (
-        "    array_agg(amount) OVER (ORDER BY region ROWS 1 PRECEDING) FROM sales" in result.stderr
+        "    first_value(amount) OVER (PARTITION BY region ROWS 1 PRECEDING) FROM sales"
+        in result.stderr
     )
 
 
@@ -190,7 +191,7 @@ def test_validate_checks_the_views_of_a_folder(source: str, tmp_path: Path) -> N
     arguments = ("validate", "--sql", tmp_path / "views", "--source", source)
     assert call(*arguments).stdout == f"{first}: valid\n{second}: valid\n"
     second.write_text(
-        "CREATE VIEW best AS SELECT array_agg(total) OVER (ORDER BY total ROWS 1 PRECEDING) FROM totals;"
+        "CREATE VIEW best AS SELECT first_value(total) OVER (PARTITION BY total ROWS 1 PRECEDING) FROM totals;"
     )
     result = call(*arguments)
     assert (result.exit_code, result.stdout) == (1, f"{tmp_path}/views: refused (1 error)\n")

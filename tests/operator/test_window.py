@@ -22,6 +22,7 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.measures.row_partials import split_accumulator
+from substrait_agg.operator.window import collected as collected_module
 from substrait_agg.operator.window import step as step_module
 from substrait_agg.operator.window import sums as sums_module
 from substrait_agg.operator.window.frames import (
@@ -46,6 +47,7 @@ from tests.operator.windows import (
     NUMBERS,
     RUNNING,
     TEXT,
+    ignore_nulls,
     measure,
     neighbour,
     node_of,
@@ -98,6 +100,7 @@ def test_every_version_is_that_of_a_computation_of_all_rows(
         merging_soon(4, 8),
         patch.object(step_module, "ROWS_AT_ONCE", at_once),
         patch.object(sums_module, "BLOCK_ROWS", block),
+        patch.object(collected_module, "VALUES_AT_ONCE", at_once),
     ):
         world = World(Path(folder), node_of(sorts, functions, keys=1), spread=2)
         rows: Counter[Row] = Counter()
@@ -210,6 +213,25 @@ def test_sums_of_floats_are_exact(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_nulls_are_ignored_in_the_same_order_as_they_are_counted(tmp_path: Path) -> None:
+    functions = [
+        neighbour("lag", FLOATS, 1),
+        ignore_nulls(neighbour("lag", FLOATS, 1)),
+        ignore_nulls(place("last_value", FLOATS, 0, RUNNING)),
+    ]
+    world = World(tmp_path, node_of(BY_NUMBER, functions))
+    world.batch(numbers((1, 0.5, 1), (2, None, 1), (3, None, 1)))
+    assert world.batch(numbers((4, None, 1), (2, None, -1), (2, 1.5, 1))) == Counter(
+        {
+            (2, None, None, 0.5, 0.5, 0.5): -1,
+            (2, None, 1.5, 0.5, 0.5, 1.5): 1,
+            (3, None, None, None, 0.5, 0.5): -1,
+            (3, None, None, 1.5, 1.5, 1.5): 1,
+            (4, None, None, None, 1.5, 1.5): 1,
+        }
+    )
+
+
 def test_a_sum_that_does_not_fit_fails(tmp_path: Path) -> None:
     world = World(tmp_path, node_of(BY_NUMBER, [measure("sum", NUMBERS, RUNNING)]))
     with pytest.raises(RunFailed) as error:
@@ -222,6 +244,21 @@ def test_a_partition_that_is_too_large_fails(tmp_path: Path) -> None:
     with pytest.raises(RunFailed) as error:
         world.batch(numbers((1, None, 1 << 27)))
     assert error.value.code == "WINDOW_TOO_LARGE"
+
+
+def test_frames_with_too_many_values_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum of such frames is a difference of two numbers, a median needs each value."""
+    monkeypatch.setattr(collected_module, "MOST_VALUES", 100)
+    rows = numbers(*((n, None, 1) for n in range(40)))
+    near = Frame(rows=True, lower=-1, upper=0)
+    functions = [measure("sum", NUMBERS, RUNNING), measure("median", NUMBERS, near)]
+    for folder in ("near", "all"):
+        (tmp_path / folder).mkdir()
+    World(tmp_path / "near", node_of(BY_NUMBER, functions)).batch(rows)
+    world = World(tmp_path / "all", node_of(BY_NUMBER, [measure("median", NUMBERS, RUNNING)]))
+    with pytest.raises(RunFailed) as error:
+        world.batch(rows)
+    assert error.value.code == "WINDOW_FRAMES_TOO_LARGE"
 
 
 def trees_read(monkeypatch: pytest.MonkeyPatch) -> list[OrderedTree]:
@@ -243,6 +280,8 @@ def trees_read(monkeypatch: pytest.MonkeyPatch) -> list[OrderedTree]:
         neighbour("lag", NUMBERS, 2),
         measure("sum", NUMBERS, Frame(rows=True, lower=-3, upper=1)),
         measure("sum", NUMBERS, Frame(rows=False, lower=-6, upper=2)),
+        measure("median", NUMBERS, Frame(rows=True, lower=-3, upper=1)),
+        measure("sum", NUMBERS, Frame(rows=True, lower=-3, upper=1), distinct=True),
         place("last_value", NUMBERS, 0, Frame(rows=True, lower=-3, upper=-1)),
     ],
     ids=lambda function: function.name,

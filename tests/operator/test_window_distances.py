@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from calendar import monthrange
 from collections import Counter
 from collections.abc import Sequence
+from datetime import date, datetime
 from decimal import Context, Decimal
 from pathlib import Path
 from random import Random
@@ -115,6 +118,109 @@ def test_frames_by_distances_between_values(
             and in_values(number, value, frame, descending, nulls_first)
         ]
         assert list(range(low[at], high[at])) == expected
+
+
+def frames_of(values: pa.Array, frame: Frame, *, descending: bool) -> list[list[Any]]:
+    """The values in the frame of each value of one partition, in order with nulls last."""
+    key = Component(values.type, nullable=True, descending=descending, nulls_first=False)
+    own = np.zeros(len(values), np.int64)
+    before = RowsBefore(np.zeros(1, np.int64))
+    rows = PartitionRows.of([values], own, peer_numbers(own, [values], [key]), before, (key,))
+    low, high = rows.frames(frame)
+    return [values.slice(a, b - a).to_pylist() for a, b in zip(low, high, strict=True)]
+
+
+FLOAT_VALUES = st.one_of(
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.sampled_from([0.0, -0.0, 0.1, 0.2, 0.3, 1e16, 1e308, -1e308, math.inf, -math.inf, math.nan]),
+)
+
+
+@settings(max_examples=examples(500))
+@given(
+    st.lists(FLOAT_VALUES, max_size=12),
+    st.sampled_from([None, 0, -0.1, -1e300, 0.2, 1e308]),
+    st.sampled_from([None, 0, 0.1, 0.3, -0.2, 1e308]),
+    st.booleans(),
+)
+def test_distances_between_floats_are_added_as_floats_are(
+    values: list[float], lower: float | None, upper: float | None, descending: bool
+) -> None:
+    """So 0.1 + 0.2 is beyond 0.3. NaN is the greatest number and at no distance."""
+    ordered = sorted(values, key=lambda v: (math.isnan(v), v), reverse=descending)
+    frame = Frame(rows=False, lower=lower, upper=upper)
+    found = frames_of(pa.array(ordered, pa.float64()), frame, descending=descending)
+
+    def moved(own: float, distance: float) -> float:
+        return own - distance if descending else own + distance
+
+    def is_not_above(a: float, b: float) -> bool:
+        a, b = (b, a) if descending else (a, b)
+        return math.isnan(b) or a <= b
+
+    for own, shown in zip(ordered, found, strict=True):
+        expected = [
+            other
+            for other in ordered
+            if (lower is None or is_not_above(moved(own, lower), other))
+            and (upper is None or is_not_above(other, moved(own, upper)))
+        ]
+        assert list(map(repr, shown)) == list(map(repr, expected))
+
+
+def add_months(time: datetime, months: int) -> datetime:
+    """A time in another month, on its last day if it has no such day."""
+    years, month = divmod(time.year * 12 + time.month - 1 + months, 12)
+    day = min(time.day, monthrange(years, month + 1)[1])
+    return time.replace(year=years, month=month + 1, day=day)
+
+
+DAYS = st.dates(date(2023, 11, 1), date(2024, 6, 30))
+NEAR_ENDS = st.sampled_from([date(2024, m, d) for m in (1, 3, 5) for d in (28, 29, 30, 31)])
+MONTHS = st.sampled_from([None, 0, -1, -3, 1, 13])
+
+
+@settings(max_examples=examples(500))
+@given(st.lists(st.one_of(DAYS, NEAR_ENDS), max_size=12), MONTHS, MONTHS, st.booleans())
+def test_months_end_with_their_last_day(
+    days: list[date], lower: int | None, upper: int | None, descending: bool
+) -> None:
+    ordered = sorted(days, reverse=descending)
+    frame = Frame(rows=False, lower=lower, upper=upper, months=True)
+    found = frames_of(pa.array(ordered, pa.date32()), frame, descending=descending)
+    turn = -1 if descending else 1
+
+    def moved(own: date, months: int) -> int:
+        time = datetime(own.year, own.month, own.day)
+        return add_months(time, turn * months).toordinal() * turn
+
+    for own, shown in zip(ordered, found, strict=True):
+        assert shown == [
+            other
+            for other in ordered
+            if (lower is None or other.toordinal() * turn >= moved(own, lower))
+            and (upper is None or other.toordinal() * turn <= moved(own, upper))
+        ]
+
+
+def test_a_frame_by_months_ends_not_before_that_of_an_earlier_time() -> None:
+    """As in Spark: a month after January 30 at noon is later than a month after January 31 at ten."""
+    times = ["2024-01-30 12:00", "2024-01-31 10:00", "2024-02-29 11:00", "2024-02-29 12:00"]
+    values = pa.array([datetime.fromisoformat(t) for t in times], pa.timestamp("us"))
+    frame = Frame(rows=False, lower=0, upper=1, months=True)
+    counts = [len(shown) for shown in frames_of(values, frame, descending=False)]
+    assert counts == [4, 3, 2, 1]
+
+
+def test_a_time_too_late_for_its_type_is_the_end_of_the_partition() -> None:
+    values = pa.array([0, EXTREMES[-1]], pa.int64()).cast(pa.timestamp("us"))
+    for months in (1, 12):
+        frame = Frame(rows=False, lower=-months, upper=months, months=True)
+        key = Component(values.type, nullable=True, descending=False, nulls_first=False)
+        own = np.zeros(2, np.int64)
+        rows = PartitionRows.of([values], own, np.arange(2), RowsBefore(own[:1]), (key,))
+        low, high = rows.frames(frame)
+        assert (low.tolist(), high.tolist()) == ([0, 1], [1, 2])
 
 
 @settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from hypothesis import strategies as st
@@ -25,7 +27,6 @@ from substrait_agg.flow.passes.ordered_rows import ordered_rows_node
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.functions.aggregates.kinds import MeasureKind
 from substrait_agg.plan.types import Type
-from substrait_agg.required import require
 from tests.operator.test_top_k import (
     TYPES,
     Row,
@@ -68,13 +69,23 @@ def position(name: WindowKind, number: int = 0) -> BoundWindowFunction:
     return BoundWindowFunction(name, (), number, None, None, type_, name, "p")
 
 
-def measure(name: MeasureKind, ordinal: int | None, frame: Frame) -> BoundWindowFunction:
+def measure(
+    name: MeasureKind, ordinal: int | None, frame: Frame, *, distinct: bool = False
+) -> BoundWindowFunction:
     """An aggregate function over the frame."""
     arguments = () if ordinal is None else (column(ordinal),)
     own = I64 if ordinal is None else TYPES[ordinal]
-    type_ = {"count": I64, "avg": FP64}.get(name, own)
-    bound = BoundMeasure(name, arguments, None, type_, name, "p")
+    type_ = {"count": I64, "avg": FP64, "median": FP64}.get(name, own)
+    constants = (",",) if name == "string_agg" else ()
+    bound = BoundMeasure(
+        name, arguments, None, type_, name, "p", distinct=distinct, constants=constants
+    )
     return BoundWindowFunction("aggregate", (), 0, frame, bound, type_, name, "p")
+
+
+def ignore_nulls(function: BoundWindowFunction) -> BoundWindowFunction:
+    """The function, of the rows whose value is not null."""
+    return replace(function, skip_nulls=True)
 
 
 DISTANCES = st.sampled_from([None, -3, -1, 0, 0, 1, 2])
@@ -83,17 +94,28 @@ FRAMES = st.one_of(
     st.builds(Frame, st.just(False), st.sampled_from([None, 0]), st.sampled_from([None, 0])),
 )
 COLUMNS = st.sampled_from([NUMBERS, TEXT, FLOATS])
-FUNCTIONS = st.one_of(
+OF_ROWS = st.one_of(
     st.builds(neighbour, st.sampled_from(["lag", "lead"]), COLUMNS, st.integers(-3, 3)),
     st.builds(lambda c, n: neighbour("lag", c, n, c), COLUMNS, st.integers(0, 2)),
     st.builds(place, st.sampled_from(["first_value", "last_value"]), COLUMNS, st.just(0), FRAMES),
     st.builds(place, st.just("nth_value"), COLUMNS, st.sampled_from([1, 2, 4, -1, -2]), FRAMES),
+)
+FUNCTIONS = st.one_of(
+    OF_ROWS,
+    OF_ROWS.map(ignore_nulls),
     st.builds(position, st.just("ntile"), st.integers(1, 5)),
     st.builds(position, st.sampled_from(["percent_rank", "cume_dist"])),
     st.builds(position, st.sampled_from(["rank", "dense_rank"])),
     st.builds(measure, st.sampled_from(["sum", "avg", "count"]), st.sampled_from([NUMBERS, FLOATS]), FRAMES),
     st.builds(measure, st.sampled_from(["min", "max"]), COLUMNS, FRAMES),
     st.builds(measure, st.just("count"), st.just(None), FRAMES),
+    st.builds(measure, st.sampled_from(["median", "mode"]), st.just(NUMBERS), FRAMES),
+    st.builds(measure, st.just("string_agg"), st.just(TEXT), FRAMES),
+    st.builds(
+        partial(measure, distinct=True),
+        st.sampled_from(["count", "sum", "avg"]), st.just(NUMBERS), FRAMES,
+    ),
+    st.builds(partial(measure, distinct=True), st.sampled_from(["count", "string_agg"]), st.just(TEXT), FRAMES),
 )  # fmt: skip
 
 
@@ -125,15 +147,23 @@ AGGREGATES: dict[str, Callable[[list[Any]], Any]] = {
     "avg": lambda values: total(values, len(values)) if values else None,
     "min": lambda values: least(values, 1),
     "max": lambda values: least(values, -1),
+    "median": lambda values: middle(sorted(values)) if values else None,
+    "mode": lambda values: min(values, key=lambda v: (-values.count(v), v), default=None),
+    "string_agg": lambda values: ",".join(sorted(values)) if values else None,
 }
+
+
+def middle(values: Sequence[int]) -> float:
+    """The value in the middle, or the point between the two."""
+    return float(Fraction(values[(len(values) - 1) // 2] + values[len(values) // 2], 2))
 
 
 def in_frame(frame: Frame, at: int, peers: Sequence[int]) -> range:
     """The places of the rows in the frame of a row; `peers` numbers the sort keys of each row."""
     count = len(peers)
     if frame.rows:
-        low = 0 if frame.lower is None else at + frame.lower
-        high = count if frame.upper is None else at + frame.upper + 1
+        low = 0 if frame.lower is None else at + int(frame.lower)
+        high = count if frame.upper is None else at + int(frame.upper) + 1
     else:
         low = 0 if frame.lower is None else peers.index(peers[at])
         high = count if frame.upper is None else count - [*peers][::-1].index(peers[at])
@@ -145,17 +175,21 @@ def columns_of(function: BoundWindowFunction) -> list[int]:
     return [e.ordinal for e in function.expressions if isinstance(e, Column)]
 
 
-def value_at(
-    function: BoundWindowFunction, rows: Sequence[Row], at: int, peers: Sequence[int]
-) -> Any:
-    """The value of a function in the row at a place of its partition."""
-    count, name, number = len(rows), function.function, function.number
-    own, *default = columns_of(function) or [0]
-    if name in ("lag", "lead"):
-        other = at - number if name == "lag" else at + number
-        if 0 <= other < count:
-            return rows[other][own]
-        return rows[at][default[0]] if default else None
+def at_distance(function: BoundWindowFunction, rows: Sequence[Row], at: int) -> int | None:
+    """The place of the row that ``lag`` or ``lead`` reads; None if there is none."""
+    step = -function.number if function.function == "lag" else function.number
+    others: Sequence[int] = range(at - 1, -1, -1) if step < 0 else range(at + 1, len(rows))
+    if function.skip_nulls:
+        (own, *_) = columns_of(function)
+        others = [p for p in others if rows[p][own] is not None]
+    if not step:
+        return at
+    return others[abs(step) - 1] if abs(step) <= len(others) else None
+
+
+def position_of(function: BoundWindowFunction, at: int, peers: Sequence[int]) -> Any:
+    """The value of a function of the position of a row alone."""
+    count, name, number = len(peers), function.function, function.number
     if name == "ntile":
         length, longer = divmod(count, number)
         parts = [length + 1] * longer + [length] * (number - longer)
@@ -166,14 +200,30 @@ def value_at(
         return len(set(peers[: at + 1]))
     if name == "percent_rank":
         return peers.index(peers[at]) / (count - 1) if count > 1 else 0.0
-    if name == "cume_dist":
-        return (count - [*peers][::-1].index(peers[at])) / count
-    places = in_frame(require(function.frame), at, peers)
+    return (count - [*peers][::-1].index(peers[at])) / count
+
+
+def value_at(
+    function: BoundWindowFunction, rows: Sequence[Row], at: int, peers: Sequence[int]
+) -> Any:
+    """The value of a function in the row at a place of its partition."""
+    name, number = function.function, function.number
+    own, *default = columns_of(function) or [0]
+    if name in ("lag", "lead"):
+        other = at_distance(function, rows, at)
+        if other is not None:
+            return rows[other][own]
+        return rows[at][default[0]] if default else None
+    if function.frame is None:
+        return position_of(function, at, peers)
+    places: Sequence[int] = in_frame(function.frame, at, peers)
     if function.measure is not None:
         if not function.measure.arguments:
             return len(places)
-        values = [rows[p][own] for p in places]
-        return AGGREGATES[function.measure.kind]([v for v in values if v is not None])
+        values = [rows[p][own] for p in places if rows[p][own] is not None]
+        values = [*{*values}] if function.measure.distinct else values
+        return AGGREGATES[function.measure.kind](values)
+    places = [p for p in places if not function.skip_nulls or rows[p][own] is not None]
     number = {"first_value": 1, "last_value": -1}.get(name, number)
     index = number - 1 if number > 0 else len(places) + number
     return rows[places[index]][own] if 0 <= index < len(places) else None

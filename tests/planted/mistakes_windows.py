@@ -51,8 +51,6 @@ WINDOWS = (
             producers=DATAFUSION),
     Mistake("a bound that is nothing", "FIELD_MISSING", SUM, _without_kind, ".lower_bound", producers=DATAFUSION),
     Mistake("a distance below zero", "VALUE_INVALID", SUM, _distance(offset=-2), ".offset", producers=DATAFUSION),
-    Mistake("distinct values of a frame", "WINDOW_FUNCTION_NOT_SUPPORTED", SUM, setting(invocation=2),
-            producers=DATAFUSION),
     Mistake("distinct rows of a function of another row", "DISTINCT_NOT_SUPPORTED", LAG, setting(invocation=2),
             ".invocation", producers=DATAFUSION),
     Mistake("a partial result of a function of another row", "PHASE_NOT_SUPPORTED", LAG, setting(phase=1), ".phase",

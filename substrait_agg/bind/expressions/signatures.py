@@ -8,6 +8,7 @@ An extension file is read only if a plan declares a function of that extension w
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,7 +25,7 @@ from substrait_agg.functions.signatures.declarations import (
     signatures,
 )
 from substrait_agg.functions.windows import WINDOWS_URN
-from substrait_agg.plan.model import EnumArgument, FunctionName, TypeArgument
+from substrait_agg.plan.model import EnumArgument, FunctionName, MeasureCall, TypeArgument
 from substrait_agg.plan.types import UNSIGNED, Type, decimal
 
 ENUM = "req"
@@ -199,6 +200,27 @@ def check_declaration(
             "FUNCTION_DEPRECATED", place,
             name=standard.signature, since=standard.deprecated, instead=_sentence(standard.instead),
         )  # fmt: skip
+
+
+def check_options(
+    call: MeasureCall, section: Section, honoured: Iterable[str], context: BindContext
+) -> None:
+    """Report options of a function of the standard that its declaration does not have.
+
+    Args:
+        call: the call.
+        section: the section of the extension file that declares the function.
+        honoured: names of the options that this program honours. Others are reported elsewhere.
+        context: collects the problems.
+    """
+    of_name = _of_name(call.function, section)
+    declared = {name.upper() for signature in of_name for name in signature.options}
+    for option in call.options:
+        if of_name and option.name.upper() in {*honoured} - declared:
+            context.report(
+                "OPTION_NOT_STANDARD", f"{option.path}.name",
+                function=call.function.name, option=option.name,
+            )  # fmt: skip
 
 
 def _is_spelled(declared: str, name: str) -> bool:

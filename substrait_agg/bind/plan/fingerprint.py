@@ -29,6 +29,8 @@ _TAGS: Mapping[type[Any], str] = {
 
 _LATER: Mapping[type[Any], tuple[str, ...]] = {
     bound.BoundFetch: ("partitions", "numbered"),
+    bound.Frame: ("months",),
+    bound.BoundWindowFunction: ("skip_nulls",),
     bound.BoundWindowValues: ("last",),
 }
 """Attributes that classes got later. An empty one is left out, so that earlier fingerprints stay."""

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
-from functools import partial
-from math import ceil, floor
-from typing import Any
 
 from substrait_agg.bind.aggregates.order import bind_order
 from substrait_agg.bind.aggregates.rules import bind_measure
@@ -29,9 +25,10 @@ from substrait_agg.bind.conversions import convert, is_null
 from substrait_agg.bind.expressions.binder import bind_arguments, bind_expression
 from substrait_agg.bind.expressions.function_names import check_declared
 from substrait_agg.bind.expressions.options import choose_options
-from substrait_agg.bind.expressions.signatures import check_declaration
+from substrait_agg.bind.expressions.signatures import check_declaration, check_options
 from substrait_agg.bind.joins.keys import is_comparable
 from substrait_agg.bind.places import argument_place, expression_place
+from substrait_agg.bind.plan.window_frames import MOST_DISTANCE, bind_frame
 from substrait_agg.bind.plan.window_relations import BoundWindow
 from substrait_agg.functions.aggregates.catalogue import (
     RANKINGS,
@@ -45,18 +42,17 @@ from substrait_agg.functions.signatures.declarations import Section, declaration
 from substrait_agg.functions.signatures.derive import FLOATS
 from substrait_agg.plan import model
 from substrait_agg.plan.types import FP64, INTEGER_BITS, Type
-
-MOST_DISTANCE = 1 << 40
-"""Greatest distance between rows. A greater one is the whole partition."""
-MOST_DIGITS = 18
-"""Most digits of decimals with distances between them, which fit 64 bits."""
-TIMESTAMPS = ("precision_timestamp", "precision_timestamp_tz")
+from substrait_agg.required import require
 
 _FRAMED: tuple[MeasureKind, ...] = (
     *kinds_of("number"), *kinds_of("condition"), *kinds_of("moment"),
     "min", "max", "any_value", "min_by", "max_by",
+    *(kind for kind in kinds_of("multiset") if kind not in ("list_union_distinct", "nth_value")),
 )  # fmt: skip
-"""Measures that are sums or extremes of the rows of a frame."""
+"""Measures of the rows of a frame: sums, extremes, and those that read every value."""
+
+
+_Binder = Callable[[model.WindowCall, Schema | None, BindContext], BoundWindow | None]
 
 
 def bind_window(node: model.WindowCall, schema: Schema | None, context: BindContext) -> Expr:
@@ -84,13 +80,37 @@ def _bind(
             context.report(
                 "ORDER_KEY_NOT_SUPPORTED", place, name=_name(node), type=sort.expression.type
             )
-    binder = _BINDERS.get(node.call.function.name, partial(_measure, sorts=order.keys))
-    window = binder(node, schema, context)
+    binder = _BINDERS.get(node.call.function.name)
+    if binder is None:
+        window = _measure(node, schema, context, order.keys)
+    else:
+        skips = _skips_nulls(node, context)
+        window = binder(node, schema, context)
+        window = _skip_nulls(window) if window is not None and skips else window
     if window is None or not order.known or is_unknown(*partitions):
         return None
     if _depends_on_order(window) and not order.keys:
         context.report("WINDOW_WITHOUT_SORT", node.call.path, name=_name(node))
     return replace(window, partitions=tuple(dict.fromkeys(partitions)), sorts=order.keys)
+
+
+def _skips_nulls(node: model.WindowCall, context: BindContext) -> bool:
+    """Choose the options of a function that is a window function only."""
+    call, name = node.call, _name(node)
+    honoured = _NULLS if name in _NEIGHBOURS else {}
+    options = dict(choose_options(name, call.options, honoured, context, call.path))
+    check_options(call, "window_functions", honoured, context)
+    return options.get("IGNORE_NULLS") == "TRUE"
+
+
+def _skip_nulls(window: BoundWindow) -> BoundWindow:
+    """Return a function of other rows that counts only rows whose value is not null."""
+    computed = require(window.computed)
+    # Without nulls, and of the row itself, it is the same function.
+    skips = computed.arguments[0].type.nullable and (
+        computed.number != 0 or computed.frame is not None
+    )
+    return replace(window, computed=replace(computed, skip_nulls=skips))
 
 
 def _name(node: model.WindowCall) -> str:
@@ -140,7 +160,6 @@ def _is_declared(node: model.WindowCall, context: BindContext) -> bool:
         context.report("FUNCTION_URN_DIFFERS", place, name=name, urn=urn, expected=ARITHMETIC)
     else:
         check_declaration(call.function, "window_functions", path, context)
-    choose_options(name, call.options, {}, context, path)
     if call.phase == "unspecified":
         context.report("PHASE_UNSPECIFIED", f"{path}.phase", name=name)
     _check_bounds_type(node, context)
@@ -353,31 +372,45 @@ def _measure(
     sorts: Sequence[MeasureSort],
 ) -> BoundWindow | None:
     """Bind an aggregate function over the rows of a frame."""
-    entry = find(node.call.function.name)
-    ordered = entry is not None and entry[0].order_by.handling == "honoured"
-    call = node.call if ordered else replace(node.call, sorts=())
+    call = node.call if _follows_order(node) else replace(node.call, sorts=())
     if _check_phase(node, context):
         call = replace(call, phase="initial_to_result")
     declared = node.call.function.name in declarations(ARITHMETIC, "window_functions")
     section: Section = "window_functions" if declared else "aggregate_functions"
     measure = bind_measure(call, schema, context, section=section)
-    whole = _whole_partition(node)
+    if section == "window_functions":
+        check_options(call, section, _NULLS, context)
+    takes_first = measure is not None and measure.keep_nulls and _takes_first(node)
+    whole = _whole_partition(node, takes_first=takes_first)
     if whole and measure is not None:
         _check_bounds_type(node, context)
     if whole and measure is not None and not _is_place(measure):
         return BoundWindow((), (), measure.type, node.path, measure=measure)
-    frame = _widest_frame(node) if whole else _frame(node, sorts, context)
+    widest = Frame(rows=True, lower=None, upper=0 if takes_first else None)
+    frame = widest if whole else bind_frame(node, sorts, context)
     if measure is None or frame is None:
         return None
     if measure.kind in _PLACES:
         return _place(node, measure, frame, sorts, context)
-    if measure.kind not in _FRAMED or measure.distinct:
+    if measure.kind not in _FRAMED:
         _report_function(node, context)
         return None
     empty = not _has_row(frame) and measure.kind not in ("count", "sum0")
     type_ = measure.type.as_nullable(measure.type.nullable or empty)
     measure = replace(measure, type=type_)
     return _bind_computed(node, "aggregate", (), 0, frame, type_, measure)
+
+
+def _follows_order(node: model.WindowCall) -> bool:
+    """Return whether a function takes values in the order of the window.
+
+    Percentiles have the order of the values, and different values have no other order.
+    """
+    entry = find(node.call.function.name)
+    if entry is None or node.call.invocation == "distinct" or entry[1].distinct:
+        return False
+    row, _ = entry
+    return row.order_by.handling == "honoured" and not row.order_on_argument
 
 
 def _place(
@@ -399,7 +432,8 @@ def _place(
     missing = function == "nth_value" or not _has_row(frame)
     type_ = measure.type.as_nullable(measure.type.nullable or value.type.nullable or missing)
     value = convert(value, type_.as_nullable(value.type.nullable))
-    return _bind_computed(node, function, (value,), number, frame, type_)
+    window = _bind_computed(node, function, (value,), number, frame, type_)
+    return window if measure.keep_nulls else _skip_nulls(window)
 
 
 def _is_place(measure: BoundMeasure) -> bool:
@@ -408,7 +442,7 @@ def _is_place(measure: BoundMeasure) -> bool:
     A measure of a whole partition has an order of its own, so two measures could be values of two
     rows with equal sort keys.
     """
-    return measure.kind in _PLACES and not measure.distinct and measure.keep_nulls
+    return measure.kind in _PLACES and not measure.distinct
 
 
 def _has_row(frame: Frame) -> bool:
@@ -419,91 +453,11 @@ def _has_row(frame: Frame) -> bool:
 def _report_function(node: model.WindowCall, context: BindContext) -> None:
     context.report(
         "WINDOW_FUNCTION_NOT_SUPPORTED", node.call.path,
-        name=_name(node), frame=node.frame, supported=", ".join((*_FRAMED, *_PLACES)),
+        name=_name(node), frame=node.frame,
     )  # fmt: skip
 
 
-def _frame(
-    node: model.WindowCall, sorts: Sequence[MeasureSort], context: BindContext
-) -> Frame | None:
-    """Return the frame of a function; report one that is not supported."""
-    bounds = (node.lower, node.upper)
-    distances = [_distance(node, bound, sorts, lower=bound is node.lower) for bound in bounds]
-    reason = next((distance for distance in distances if isinstance(distance, str)), "")
-    if node.bounds_type == "unspecified":
-        reason = "of which the plan does not say whether it is of rows or of values"
-    if reason:
-        context.report(
-            "WINDOW_FRAME_NOT_SUPPORTED", node.call.path,
-            name=_name(node), frame=node.frame, reason=reason,
-        )  # fmt: skip
-        return None
-    low, high = (distance for distance in distances if not isinstance(distance, str))
-    return Frame(node.bounds_type == "rows", low, high)
-
-
-def _distance(
-    node: model.WindowCall,
-    bound: model.WindowBound,
-    sorts: Sequence[MeasureSort],
-    *,
-    lower: bool,
-) -> int | str | None:
-    """Return the distance of a bound from the row, below zero before it; None without a bound.
-
-    A text is the reason why the bound is not supported.
-    """
-    if bound.kind in ("missing", "unbounded"):
-        return None
-    if bound.kind == "current_row":
-        return 0
-    before = bound.kind == "preceding"
-    if node.bounds_type == "range":
-        if len(sorts) != 1:
-            return "by a distance between values of other than one sort key"
-        exact = _units(bound, sorts[0].expression.type)
-        if isinstance(exact, str):
-            return exact
-        # Between whole units: at most 2.5 away is at most 2 away, at least 2.5 away is at least 3.
-        distance = floor(exact) if before == lower else ceil(exact)
-        if distance >= 1 << 63:
-            return "by a distance of more than 63 bits"
-    elif bound.distance is None:
-        return "by a distance that is not a constant number of rows"
-    else:
-        distance = min(bound.distance, MOST_DISTANCE)
-    return -distance if before else distance
-
-
-def _units(bound: model.WindowBound, key: Type) -> Fraction | str:
-    """Return a distance between values of a sort key in its least units, or why it is none."""
-    literal = bound.written
-    if literal is None and bound.distance is None:
-        return "by a distance that is not constant"
-    kind = "i64" if literal is None else literal.type.kind
-    value: Any = bound.distance if literal is None else literal.value
-    integer = kind in INTEGER_BITS
-    if key.kind in INTEGER_BITS and key.kind != "u64" and integer:
-        return Fraction(value)
-    if key.kind == "decimal" and key.params[0] <= MOST_DIGITS and (integer or kind == "decimal"):
-        scale = 0 if integer or literal is None else literal.type.params[1]
-        return Fraction(value) * Fraction(10) ** (key.params[1] - scale)
-    if literal is not None and kind in ("interval_day", "interval_compound"):
-        *months, days, ticks = literal.value
-        units = {"date": Fraction(1, 86_400)} | dict.fromkeys(TIMESTAMPS, _ticks(key))
-        if key.kind in units and not any(months):
-            seconds = Fraction(days * 86_400) + Fraction(ticks, 10 ** literal.type.params[0])
-            return seconds * units[key.kind]
-    written = "number" if literal is None else literal.type
-    return f"by a distance of type {written} between values of type {key}"
-
-
-def _ticks(key: Type) -> Fraction:
-    """Return how many units a second has in values of a timestamp."""
-    return Fraction(10**6 if not key.params or key.params[0] <= 6 else 10**9)
-
-
-def _whole_partition(node: model.WindowCall) -> bool:
+def _whole_partition(node: model.WindowCall, *, takes_first: bool) -> bool:
     """Return whether the frame of every row has the same result as its whole partition.
 
     Without an order all rows are peers, and a frame by range begins with the first peer and ends
@@ -511,16 +465,12 @@ def _whole_partition(node: model.WindowCall) -> bool:
     """
     peers = not node.call.sorts and node.bounds_type == "range"
     lower = ("missing", "unbounded", *(("current_row",) if peers else ()))
-    upper = (*lower, "current_row") if _takes_first(node) else lower
+    upper = (*lower, "current_row") if takes_first else lower
     return node.lower.kind in lower and node.upper.kind in upper
 
 
-def _widest_frame(node: model.WindowCall) -> Frame:
-    """Return a frame with the result of the whole partition, which reads no more rows than needed."""
-    return Frame(rows=True, lower=None, upper=0 if _takes_first(node) else None)
-
-
 def _takes_first(node: model.WindowCall) -> bool:
+    """Return whether the value is that of the first row of the partition."""
     return node.call.function.name == "first_value" and node.lower.kind in ("missing", "unbounded")
 
 
@@ -531,10 +481,13 @@ _PLACES: dict[MeasureKind, WindowKind] = {
 }
 """Measures that are the value of a row at a place of a frame."""
 
-_BINDERS = {
+_NULLS = {"IGNORE_NULLS": ("FALSE", "TRUE")}
+"""The option of functions of other rows; the standard has it for ``any_value`` only."""
+_NEIGHBOURS = ("lag", "lead")
+
+_BINDERS: Mapping[str, _Binder] = {
     **dict.fromkeys(RANKINGS, _bind_ranking),
-    "lag": _neighbour,
-    "lead": _neighbour,
+    **dict.fromkeys(_NEIGHBOURS, _neighbour),
     "ntile": _ntile,
     "percent_rank": _distribution,
     "cume_dist": _distribution,

@@ -23,6 +23,7 @@ class WindowColumn:
         frame: the rows that the function reads; None if it does not depend on a frame.
         measure: for an aggregate function, its ordinal among the measures of `Window.frames`.
         name: the function's name as the plan writes it.
+        skip_nulls: whether it counts only rows whose value is not null.
     """
 
     function: WindowKind
@@ -31,9 +32,11 @@ class WindowColumn:
     frame: Frame | None
     measure: int | None
     name: str
+    skip_nulls: bool = False
 
     def __str__(self) -> str:
         called = f"{self.name} {self.number}" if self.number else self.name
+        called = f"{called} ignore nulls" if self.skip_nulls else called
         return f"{called} over {self.frame}" if self.frame else called
 
 
@@ -91,7 +94,15 @@ class Window(OrderedRows):
     def identity(self) -> tuple[object, ...]:
         """See `Node`."""
         functions = tuple(
-            (c.function, c.arguments, c.number, c.frame, c.measure) for c in self.functions
+            (
+                c.function,
+                c.arguments,
+                c.number,
+                c.frame,
+                c.measure,
+                *(("skip nulls",) * c.skip_nulls),
+            )
+            for c in self.functions
         )
         rows = ("Window", self.sorts, self.directions, self.row, self.arguments)
         last = () if self.last is None else (self.last,)

@@ -121,6 +121,7 @@ def _window_fields(relation: BoundWindowValues, arguments: list[Argument]) -> di
             frame=function.frame,
             measure=measures.index(function) if function.measure is not None else None,
             name=function.name,
+            skip_nulls=function.skip_nulls,
         )
         for function in relation.functions
     )

@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 
 from substrait_agg.bind.bound import Frame
 from substrait_agg.operator.measures.finalize import GroupState
+from substrait_agg.operator.window.distances import as_integers, at_distance
+from substrait_agg.required import require
 from substrait_agg.state.keys.keys import Component, encode
 from substrait_agg.state.keys.rows import Indices, Mask, as_mask
 
@@ -117,30 +119,24 @@ class PartitionRows:
                 high = np.clip(self.positions + frame.upper + 1, self.first, self.stop)
         else:
             if frame.lower is not None:
-                low = self._at_distance(frame.lower, stop=False) if frame.lower else self.first_peer
+                low = self._at_distance(frame, stop=False) if frame.lower else self.first_peer
             if frame.upper is not None:
-                high = self._at_distance(frame.upper, stop=True) if frame.upper else self.stop_peer
+                high = self._at_distance(frame, stop=True) if frame.upper else self.stop_peer
         return low, np.maximum(low, high)
 
-    def _at_distance(self, distance: int, *, stop: bool) -> Indices:
-        """Return per row the first row whose sort key is at least the own one plus a distance.
+    def _at_distance(self, frame: Frame, *, stop: bool) -> Indices:
+        """Return per row the first row whose sort key is at least the own one plus the lower bound.
 
-        With `stop`, the row after the last one whose sort key is at most that.
+        With `stop`, the row after the last one whose sort key is at most that plus the upper bound.
         """
+        distance = require(frame.upper if stop else frame.lower)
         keys = _SortKeys.of(self)
-        target, outside = move(keys.own, distance)
+        target, outside = keys.at_distance(distance, months=frame.months)
         place = keys.place(target, right=np.where(outside, distance > 0, stop))
-        return np.where(keys.exists, place, self.stop_peer if stop else self.first_peer)
-
-
-_LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-
-
-def move(numbers: Int64s, distance: int) -> tuple[Int64s, Mask]:
-    """Return numbers plus a distance, and a mask of those limited to 64 bits."""
-    limit = _GREATEST if distance > 0 else _LEAST
-    outside = numbers > limit - distance if distance > 0 else numbers < limit - distance
-    return np.where(outside, limit, numbers + np.where(outside, 0, distance)), outside
+        place = np.where(keys.exists, place, self.stop_peer if stop else self.first_peer)
+        # Plus a month, January 30 at noon is after January 31 at ten. As in Spark, no frame ends
+        # or begins before that of an earlier row.
+        return np.maximum.accumulate(place) if frame.months else place
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +145,16 @@ class _SortKeys:
 
     Attributes:
         numbers: the number of each row of the partitions; 0 for null.
-        own: the number of each row whose values are computed.
+        own: the sort key of each row whose values are computed.
+        descending: whether the order is.
         exists: mask of these rows whose sort key is not null.
         low: per such row, the first row of its partition without null.
         high: per such row, the end (exclusive) of the rows of its partition without null.
     """
 
     numbers: Int64s
-    own: Int64s
+    own: pa.Array
+    descending: bool
     exists: Mask
     low: Indices
     high: Indices
@@ -165,18 +163,23 @@ class _SortKeys:
     def of(rows: PartitionRows) -> _SortKeys:
         """Return the sort keys of rows."""
         (key,), values = rows.sort_keys, rows.payload[0]
-        numbers = as_integers(values)
-        numbers = ~numbers if key.descending else numbers  # -n would not fit for the least n
         is_null = as_mask(values.is_null())
         nulls = np.concatenate([[0], np.cumsum(is_null)])
         count = nulls[rows.stop] - nulls[rows.first]
         return _SortKeys(
-            numbers,
-            numbers[rows.positions],
+            _turn(as_integers(values), descending=key.descending),
+            values.take(pa.array(rows.positions)),
+            key.descending,
             ~is_null[rows.positions],
             rows.first + (count if key.nulls_first else 0),
             rows.stop - (0 if key.nulls_first else count),
         )
+
+    def at_distance(self, distance: int | float, *, months: bool) -> tuple[Int64s, Mask]:
+        """Return the numbers at a distance from those of rows, and a mask of those limited to 64 bits."""
+        signed = -distance if self.descending else distance
+        numbers, outside = at_distance(self.own, signed, months=months)
+        return _turn(numbers, descending=self.descending), outside
 
     def place(self, target: Int64s, right: Mask) -> Indices:
         """Return per row the first place whose number is not below `target`, or is above it."""
@@ -189,29 +192,8 @@ class _SortKeys:
         return low
 
 
-def as_integers(values: pa.Array) -> Int64s:
-    """Return integers, dates, timestamps and decimals of at most 18 digits in their least units."""
-    if pa.types.is_decimal(values.type):
-        whole = values.cast(pa.decimal128(38, values.type.scale)).fill_null(0)
-        words = np.frombuffer(whole.buffers()[1], np.int64)[2 * whole.offset :]
-        return words[: 2 * len(whole) : 2]
-    if pa.types.is_date(values.type):
-        values = values.cast(pa.int32())
-    return np.asarray(values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
-
-
-def of_integers(numbers: Int64s, type_: pa.DataType) -> pa.Array:
-    """Return values of a type from their least units; the nearest value if the type has none."""
-    if pa.types.is_decimal(type_):
-        most = 10**type_.precision - 1
-        low = np.clip(numbers, -most, most)
-        words = np.stack([low, low >> np.int64(63)], axis=1)
-        return pa.Array.from_buffers(type_, len(low), [None, pa.py_buffer(words.tobytes())])
-    stored = {pa.date32(): np.dtype(np.int32)}.get(type_) or (
-        np.dtype(type_.to_pandas_dtype()) if pa.types.is_integer(type_) else np.dtype(np.int64)
-    )
-    limits = np.iinfo(stored)
-    return pa.array(np.clip(numbers, limits.min, limits.max).astype(stored)).cast(type_)
+def _turn(numbers: Int64s, *, descending: bool) -> Int64s:
+    return ~numbers if descending else numbers  # -n would not fit for the least n
 
 
 def peer_numbers(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from substrait_agg.bind.bound import Frame, WindowKind
 from substrait_agg.flow.graph.window import Window, WindowColumn
 from substrait_agg.operator.common.spec import OperatorSpec, group_spec
 from substrait_agg.operator.top_k.spec import LIVE, OrderedRowsSpec, ordered_fields
+from substrait_agg.operator.window.distances import units_of_day
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.required import require
 from substrait_agg.state.keys.keys import Component
@@ -51,6 +52,7 @@ class FunctionSpec:
         measure: for an aggregate function, its ordinal among the measures of the frames.
         summed: whether it is an aggregate function of sums over its frame.
         type: type of its values.
+        skip_nulls: whether it counts only rows whose value is not null.
     """
 
     function: WindowKind
@@ -60,27 +62,41 @@ class FunctionSpec:
     measure: int | None
     summed: bool
     type: pa.DataType
+    skip_nulls: bool = False
 
-    @property
-    def reach(self) -> Reach:
+    def reach_in(self, sort_keys: Sequence[Component]) -> Reach:
         """Return the rows on which the value of a row depends."""
         if self.function in _LOOKS_BACK:
             distance = _LOOKS_BACK[self.function] * self.number
+            if self.skip_nulls:  # any number of rows may be null
+                return Reach(None if distance > 0 else 0, None if distance < 0 else 0, peers=False)
             return Reach(max(distance, 0), max(-distance, 0), peers=False)
         if self.function == "rank":  # the rows before the peers only count
             return Reach(0, 0, to_end=True)
         if self.function == "dense_rank":
             return Reach(None, 0)
-        frame = self.frame
-        if frame is None:
+        return Reach() if self.frame is None else self._reach_of_frame(self.frame, sort_keys)
+
+    def _reach_of_frame(self, frame: Frame, sort_keys: Sequence[Component]) -> Reach:
+        """Return the rows on which the value of a row depends, for a function of a frame."""
+        lower, upper = frame.lower, frame.upper
+        if isinstance(lower, float) or isinstance(upper, float):
             return Reach()
-        back = None if frame.lower is None else max(-frame.lower, 0)
-        ahead = None if frame.upper is None else max(frame.upper, 0)
-        if frame.upper is not None and self._is_running and (frame.rows or frame.upper == 0):
-            back = max(-frame.upper, 0) + max(-self.number, 0)
+        back = None if lower is None else max(-lower, 0)
+        ahead = None if upper is None else max(upper, 0)
+        if upper is not None and self._is_running and (frame.rows or upper == 0):
+            back = max(-upper, 0) + max(-self.number, 0)
             return Reach(back, ahead, peers=not frame.rows, to_end=True)
         if frame.rows:
             return Reach(back, ahead, peers=False)
+        if frame.months:
+            if back is None or ahead is None:
+                return Reach()
+            # Days that a month does not have are its last day, so that the frames of three days depend
+            # on each other.
+            day = units_of_day(sort_keys[0].type)
+            values = ((31 * back + 4) * day, (31 * ahead + 4) * day)
+            return Reach(0, 0, peers=False, values=values)
         if back is not None and ahead is not None and back + ahead:
             return Reach(0, 0, peers=False, values=(back, ahead))
         return Reach(0 if back == 0 else None, 0 if ahead == 0 else None)
@@ -88,14 +104,14 @@ class FunctionSpec:
     @property
     def first_rows(self) -> int:
         """Return how many of the first rows of a partition the function reads."""
-        if self.frame is None or self.frame.lower is not None:
+        if self.frame is None or self.frame.lower is not None or self.skip_nulls:
             return 0
         return {"first_value": 1, "nth_value": max(self.number, 0)}.get(self.function, 0)
 
     @property
     def _is_running(self) -> bool:
         """Return whether sums and the first rows stand for the rows at the start of a frame."""
-        if self.frame is None or self.frame.lower is not None:
+        if self.frame is None or self.frame.lower is not None or self.skip_nulls:
             return False
         places = ("first_value", "last_value", "nth_value")
         return self.summed or (self.function in places and self.first_rows <= MOST_FIRST_ROWS)
@@ -128,7 +144,7 @@ class WindowSpec(OrderedRowsSpec):
     @property
     def reach(self) -> Reach:
         """Return the rows on which the values of a row depend."""
-        every = [function.reach for function in self.functions]
+        every = [function.reach_in(self.sort_keys) for function in self.functions]
         back = _greatest(reach.back for reach in every)
         ahead = _greatest(reach.ahead for reach in every)
         values = max(r.values[0] for r in every), max(r.values[1] for r in every)
@@ -179,4 +195,5 @@ def _function(
         column.measure,
         summed,
         type_,
+        column.skip_nulls,
     )

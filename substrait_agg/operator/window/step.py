@@ -27,14 +27,8 @@ from substrait_agg.operator.top_k.window import (
     last_changed,
     lesser,
 )
-from substrait_agg.operator.window.frames import (
-    PartitionRows,
-    RowsBefore,
-    as_integers,
-    move,
-    of_integers,
-    peer_numbers,
-)
+from substrait_agg.operator.window.distances import as_integers, move, of_integers
+from substrait_agg.operator.window.frames import PartitionRows, RowsBefore, peer_numbers
 from substrait_agg.operator.window.spec import Reach, WindowSpec
 from substrait_agg.operator.window.sums import state_before
 from substrait_agg.operator.window.values import function_values, within_limit

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS
+from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, TREE_COUNTERS
 from substrait_agg.functions.numbers import exact
 from substrait_agg.operator.aggregate.groups import Sums
 from substrait_agg.operator.aggregate.step import add
@@ -54,6 +54,7 @@ def state_of_ranges(
     low: Indices,
     high: Indices,
     before: GroupState,
+    distinct: Digits,
 ) -> GroupState:
     """Return the accumulators over ranges of rows, each added to a state.
 
@@ -63,16 +64,17 @@ def state_of_ranges(
         low: starts of the ranges.
         high: ends of the ranges (exclusive), not before the starts.
         before: per range, the state to which it is added.
+        distinct: per range, the accumulators over its different values that are read.
 
     Raises:
         RunFailed: TOTAL_OVERFLOW.
     """
     ones = Weights(np.ones(max(map(len, arguments.values()), default=0), np.int64), ones=True)
     sums = {
-        i: value.apply(lambda digits: _in_ranges(digits, low, high))
-        for i, value in _digits_of_rows(spec, arguments, ones).items()
+        i: value.apply(lambda digits: sums_in_ranges(digits, low, high))
+        for i, value in digits_of_rows(spec, arguments, ones).items()
     }
-    return _add(spec, high - low, sums, before)
+    return _add(spec, high - low, sums | distinct, before)
 
 
 def state_before(
@@ -122,13 +124,19 @@ def _add(spec: OperatorSpec, weights: Int64s, sums: Digits, state: GroupState) -
     return add(spec, Sums(weight, fixed, floats), state)
 
 
-def _digits_of_rows(
-    spec: OperatorSpec, arguments: Mapping[int, pa.Array], weights: Weights
+def digits_of_rows(
+    spec: OperatorSpec,
+    arguments: Mapping[int, pa.Array],
+    weights: Weights,
+    tree: int | None = None,
 ) -> Digits:
-    """Return what each row adds to the accumulators, as carried digits."""
+    """Return what each row adds to the accumulators, as carried digits.
+
+    With `tree`, what each of its entries adds to those over its different values.
+    """
     result: Digits = {}
     for i, accumulator in enumerate(spec.accumulators):
-        if accumulator.tree is None:
+        if accumulator.tree == tree and accumulator.kind not in TREE_COUNTERS:
             cells = pa.table(split_accumulator(i, accumulator, arguments, weights))
             if accumulator.floating:
                 value = float_digits(cells, i, accumulator)
@@ -138,7 +146,7 @@ def _digits_of_rows(
     return result
 
 
-def _in_ranges(digits: exact.Digits, low: Indices, high: Indices) -> exact.Digits:
+def sums_in_ranges(digits: exact.Digits, low: Indices, high: Indices) -> exact.Digits:
     """Return the sums of carried digits in ranges; they leave room for 2^31 rows."""
     running = _sum_running(digits)
     return running[:, high] - running[:, low]
@@ -181,7 +189,7 @@ def _page_sums(spec: OperatorSpec, arguments: Sequence[int], page: RunPage) -> _
     sums = page.derived.get(key)
     if not isinstance(sums, _PageSums):
         columns = {a: page.entries.payload[place] for a, place in enumerate(arguments)}
-        rows = _digits_of_rows(spec, columns, Weights.of(page.entries.weights))
+        rows = digits_of_rows(spec, columns, Weights.of(page.entries.weights))
         starts = np.arange(0, len(page.entries), BLOCK_ROWS)
         running = {
             i: value.apply(lambda digits: _sum_running(np.add.reduceat(digits, starts, axis=1)))
@@ -214,6 +222,6 @@ def _sums_in_page(
         at = np.repeat(starts - ends + lengths, lengths) + np.arange(ends[-1])
         values = take([page.entries.payload[place] for place in arguments], at)
         weights = Weights.of(page.entries.weights[at])
-        single = _digits_of_rows(spec, dict(enumerate(values)), weights)
+        single = digits_of_rows(spec, dict(enumerate(values)), weights)
         parts.append((np.repeat(np.repeat(groups, 2), lengths), single))
     return parts

@@ -15,17 +15,24 @@ import pyarrow as pa
 
 from substrait_agg.bind.bound import WindowKind
 from substrait_agg.functions.aggregates.kinds import complete
-from substrait_agg.operator.aggregate.trees import GroupExtremes, cast_columns, contributes
-from substrait_agg.operator.aggregate.values import MeasuredGroups, measure_values
-from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.operator.aggregate.trees import GroupExtremes
+from substrait_agg.operator.aggregate.values import MeasuredGroups, measure_value
 from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.measures.finalize import GroupState
+from substrait_agg.operator.window.collected import (
+    FrameValues,
+    collected_value,
+    distinct_sums,
+    needs_all,
+    tree_values,
+    trees_read,
+)
 from substrait_agg.operator.window.frames import PartitionRows, least_in_ranges
 from substrait_agg.operator.window.spec import FunctionSpec, WindowSpec
-from substrait_agg.operator.window.sums import no_rows, state_of_ranges
+from substrait_agg.operator.window.sums import Digits, no_rows, state_of_ranges
 from substrait_agg.required import require
 from substrait_agg.state.keys.keys import encode, sort_order
-from substrait_agg.state.keys.rows import Indices, Mask
+from substrait_agg.state.keys.rows import Indices, Mask, as_mask
 
 Floats = npt.NDArray[np.float64]
 
@@ -68,9 +75,15 @@ def _take(values: pa.Array, at: Indices, exists: Mask) -> pa.Array:
 
 
 def _at_distance(function: FunctionSpec, rows: PartitionRows, distance: int) -> pa.Array:
-    at = rows.positions + distance
-    inside = (at >= rows.first) & (at < rows.stop)
     value, *default = (rows.payload[argument] for argument in function.arguments)
+    if function.skip_nulls and distance:
+        before = distance < 0
+        low = rows.first if before else rows.positions + 1
+        high = rows.positions if before else rows.stop
+        at, inside = _at_not_null(value, distance, low, high)
+    else:
+        at = rows.positions + distance
+        inside = (at >= rows.first) & (at < rows.stop)
     if not default:
         return _take(value, at, inside)
     both = pa.concat_arrays([value, default[0].cast(value.type)])
@@ -85,38 +98,57 @@ def _lead(function: FunctionSpec, rows: PartitionRows) -> pa.Array:
     return _at_distance(function, rows, function.number)
 
 
-def _in_frame(
-    function: FunctionSpec, rows: PartitionRows, place: Callable[[Indices, Indices], Indices]
-) -> pa.Array:
-    """Return the value of the row at a place of the frame, null if it is not in the frame."""
+def _at(number: int, low: Indices, high: Indices) -> tuple[Indices, Mask]:
+    """Return the place with a number in each range, counted from 1, or below zero from the end.
+
+    Returns:
+        The places, and a mask of the ranges that have one.
+    """
+    at = low + (number - 1) if number > 0 else high + number
+    return at, (at >= low) & (at < high)
+
+
+def _at_not_null(
+    values: pa.Array, number: int, low: Indices, high: Indices
+) -> tuple[Indices, Mask]:
+    """Return the place with a number among those of each range whose value is not null, as `_at`."""
+    exists = as_mask(values.is_valid())
+    before = np.concatenate([[0], np.cumsum(exists)])
+    at, inside = _at(number, before[low], before[high])
+    return np.append(np.flatnonzero(exists), 0)[np.where(inside, at, 0)], inside
+
+
+def _in_frame(function: FunctionSpec, rows: PartitionRows, number: int) -> pa.Array:
+    """Return the value of the row with a number in the frame, null if the frame has none."""
     low, high = rows.frames(require(function.frame))
-    at = place(low, high)
-    return _take(rows.payload[function.arguments[0]], at, (at >= low) & (at < high))
+    values = rows.payload[function.arguments[0]]
+    if function.skip_nulls:
+        return _take(values, *_at_not_null(values, number, low, high))
+    return _take(values, *_at(number, low, high))
 
 
 def _first_value(function: FunctionSpec, rows: PartitionRows) -> pa.Array:
-    return _from_start(function, rows, 0)
+    return _from_start(function, rows, 1)
 
 
 def _last_value(function: FunctionSpec, rows: PartitionRows) -> pa.Array:
-    return _in_frame(function, rows, lambda _low, high: high - 1)
+    return _in_frame(function, rows, -1)
 
 
 def _nth_value(function: FunctionSpec, rows: PartitionRows) -> pa.Array:
     number = function.number
-    if number < 0:
-        return _in_frame(function, rows, lambda _low, high: high + number)
-    return _from_start(function, rows, number - 1)
+    return (_in_frame if number < 0 else _from_start)(function, rows, number)
 
 
-def _from_start(function: FunctionSpec, rows: PartitionRows, place: int) -> pa.Array:
-    """Return the value of the row at a place of the frame, counted from its first row."""
-    if not rows.before.number or require(function.frame).lower is not None:
-        return _in_frame(function, rows, lambda low, _high: low + place)
+def _from_start(function: FunctionSpec, rows: PartitionRows, number: int) -> pa.Array:
+    """Return the value of the row with a number in the frame, counted from its first row."""
+    if not rows.before.number or require(function.frame).lower is not None or function.skip_nulls:
+        return _in_frame(function, rows, number)
     _, high = rows.frames(require(function.frame))
     argument, before = function.arguments[0], rows.rows_before
     both = pa.concat_arrays([rows.payload[argument], rows.before.first[argument]])
     first = len(both) - len(rows.before.first[argument]) + rows.owners * rows.before.number
+    place = number - 1
     is_before, at = place < before, rows.first + place - before
     return _take(both, np.where(is_before, first + place, at), is_before | (at < high))
 
@@ -178,13 +210,37 @@ def _measures(spec: WindowSpec, rows: PartitionRows) -> dict[int, pa.Array]:
     for function in spec.functions:
         ordinals = by_frame.pop(function.frame, []) if function.measure is not None else []
         if ordinals:
-            low, high = rows.frames(require(function.frame))
-            state = state_of_ranges(
-                frames, arguments, low, high, _state_before(frames, rows, function)
-            )
-            of_frame = measure_values(_as_groups(frames, arguments, low, high, state))
-            values |= {ordinal: of_frame[ordinal] for ordinal in ordinals}
+            of_frame = _values_in_frames(frames, arguments, rows, function, ordinals)
+            values |= dict(zip(ordinals, of_frame, strict=True))
     return values
+
+
+def _values_in_frames(
+    spec: OperatorSpec,
+    arguments: Mapping[int, pa.Array],
+    rows: PartitionRows,
+    function: FunctionSpec,
+    ordinals: Sequence[int],
+) -> list[pa.Array]:
+    """Return the values of some measures in the frames of a function."""
+    low, high = rows.frames(require(function.frame))
+    measures = [spec.measures[ordinal] for ordinal in ordinals]
+    distinct: Digits = {}
+    collected: dict[int | None, FrameValues] = {}
+    for tree in trees_read(spec, measures):
+        collected[tree] = FrameValues.of(spec.trees[tree], arguments, low, high)
+        collected[tree].check(rows.owners)
+        if any(not needs_all(measure) and measure.tree == tree for measure in measures):
+            distinct |= distinct_sums(spec, tree, collected[tree])
+    before = _state_before(spec, rows, function)
+    state = state_of_ranges(spec, arguments, low, high, before, distinct)
+    groups = _as_groups(spec, arguments, low, high, state)
+    return [
+        collected_value(collected[measure.tree], measure)
+        if needs_all(measure)
+        else measure_value(groups, ordinal)
+        for ordinal, measure in zip(ordinals, measures, strict=True)
+    ]
 
 
 def _as_groups(
@@ -231,12 +287,8 @@ def _extremes(
     tree: TreeSpec, arguments: Mapping[int, pa.Array], low: Indices, high: Indices, *, last: bool
 ) -> GroupExtremes:
     """Return the least or greatest entry of each frame in the order of a tree."""
-    columns = {f"x{a}": column for a, column in arguments.items()}
-    table = pa.table(columns)
-    count = table.num_rows
-    table = table.append_column(WEIGHT, pa.array(np.ones(count, np.int64)))
-    values = cast_columns(tree, [arguments[a] for a in tree.arguments])
-    some = np.flatnonzero(contributes(tree, table))
+    has_value, values = tree_values(tree, arguments)
+    count, some = len(has_value), np.flatnonzero(has_value)
     keys = encode([v.take(pa.array(some)) for v in values], tree.layout.components)
     order, first = sort_order([], keys) if len(some) else (some, np.zeros(0, np.bool_))
     ranks = np.full(count, count, np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from substrait_agg.spark.catalyst.translation.scope import (
     constant,
     gives_null_for_errors,
     not_supported,
+    null,
     sorts,
 )
 from substrait_agg.spark.catalyst.translation.types import (
@@ -79,8 +80,14 @@ def is_measure(tree: SparkTree) -> bool:
     return tree.kind == "AggregateExpression"
 
 
-def measure(scope: Scope, tree: SparkTree) -> TranslatedMeasure:
+def measure(scope: Scope, tree: SparkTree, *, filtered: bool = True) -> TranslatedMeasure:
     """Return the measure of a call of an aggregate function.
+
+    Args:
+        scope: the columns of the rows.
+        tree: the call.
+        filtered: whether the measure can have a filter. Window functions have none, so their values
+            are null in the other rows, which all functions but those of places skip.
 
     Raises:
         Refusal: it cannot be translated.
@@ -90,6 +97,9 @@ def measure(scope: Scope, tree: SparkTree) -> TranslatedMeasure:
     call = _call(scope, function)
     if distinct and not call.arguments:
         raise not_supported(function, "DISTINCT of all rows")
+    conditions = [*(scope.translate(condition) for condition in filters), *call.conditions]
+    if conditions and not filtered:
+        call, conditions = _with_nulls(scope, call, conditions), []
     arguments: list[dict[str, Any]] = [{"value": argument.message} for argument in call.arguments]
     before = "req_" if call.enum else ""
     body = {
@@ -102,10 +112,30 @@ def measure(scope: Scope, tree: SparkTree) -> TranslatedMeasure:
         "invocation": f"AGGREGATION_INVOCATION_{'DISTINCT' if distinct else 'ALL'}",
     }
     message: dict[str, Any] = {"measure": body}
-    conditions = [*(scope.translate(condition) for condition in filters), *call.conditions]
     if conditions:
         message["filter"] = _every(scope, conditions).message
     return TranslatedMeasure(message, call.type, lambda value: cast(value, call.as_type))
+
+
+def _with_nulls(scope: Scope, call: _Call, conditions: list[Typed]) -> _Call:
+    """Return a call whose values are null in rows that do not count."""
+    condition = _every(scope, conditions)
+
+    def masked(value: Typed) -> Typed:
+        clause = {"if": condition.message, "then": value.message}
+        body = {"ifs": [clause], "else": null(value.type.name).message}
+        return Typed({"ifThen": body}, SparkType(value.type.name))
+
+    if not call.arguments:  # count(*)
+        true = Typed({"literal": {"boolean": True}}, SparkType("boolean", nullable=False))
+        return replace(call, arguments=(masked(true),))
+    values = call.arguments[: 1 if call.name in _WITH_CONSTANT else None]
+    rest = call.arguments[len(values) :]
+    return replace(call, arguments=(*map(masked, values), *rest))
+
+
+_WITH_CONSTANT = frozenset({"percentile_cont", "percentile_disc", "string_agg"})
+"""Functions whose last argument is a constant."""
 
 
 def is_pivot(tree: SparkTree) -> bool:

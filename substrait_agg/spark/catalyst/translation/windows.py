@@ -31,6 +31,7 @@ _BOUNDS: Mapping[str, Mapping[str, Any]] = {
 }
 _ROWS, _VALUES = "BOUNDS_TYPE_ROWS", "BOUNDS_TYPE_RANGE"
 _FRAMES = {"RowFrame": _ROWS, "RangeFrame": _VALUES}
+_FLOATS = {"float": "fp32", "double": "fp64"}
 _DAY = 86_400 * 10**6
 """Microseconds of a day."""
 
@@ -53,18 +54,20 @@ def window_function(
         raise not_supported(tree, "in place of a window function")
     function, specification = tree.children
     if is_measure(function) and function.children[0].kind in _PLACES:
-        (function,) = function.children
+        function, *filters = function.children
+        if filters:
+            raise not_supported(function, "with FILTER over a window")
     make = _measure if is_measure(function) else _FUNCTIONS.get(function.kind)
     if make is None:
         raise not_supported(function, "as a window function")
-    if function.fields.get("ignoreNulls"):
-        raise not_supported(function, "with IGNORE NULLS")
     body, type_, finish = make(scope, function)
+    if function.fields.get("ignoreNulls"):
+        body = {**body, "options": [{"name": "IGNORE_NULLS", "preference": ["TRUE"]}]}
     window = {
         **body,
         **_frame(scope, specification),
         "partitions": partitions,
-        "sorts": sorts,
+        "sorts": sorts or body.get("sorts", []),
         "phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT",
     }
     return finish(Typed({"windowFunction": window}, type_))
@@ -146,9 +149,7 @@ def _integer(value: int) -> Typed:
 
 
 def _measure(scope: Scope, tree: SparkTree) -> _Function:
-    if bool(tree.fields["isDistinct"]) or len(tree.children) > 1:
-        raise not_supported(tree.children[0], "with DISTINCT or FILTER over a window")
-    aggregate = measure(scope, tree)
+    aggregate = measure(scope, tree, filtered=False)
     return aggregate.message["measure"], aggregate.type, aggregate.result
 
 
@@ -187,6 +188,8 @@ def _translate_bound(
     side: dict[str, Any] = {"offset": str(size)}
     if type_.startswith("interval"):
         side = {"offsetExpr": _interval(frame, type_, int(size), key)}
+    elif type_ in _FLOATS:
+        side = {"offsetExpr": {"literal": {_FLOATS[type_]: float(size)}}}
     elif key == "date":
         side = {"offsetExpr": _interval(frame, "interval day", int(size) * _DAY, key)}
     elif SparkType(type_).digits:
@@ -213,14 +216,15 @@ def _distance(frame: SparkTree, tree: SparkTree) -> tuple[Decimal, str]:
     return (Decimal(int(distance)) if target in INTEGERS else distance), target
 
 
-def _interval(frame: SparkTree, type_: str, micros: int, key: str) -> dict[str, Any]:
-    """Return a literal of an interval."""
-    if "month" in type_ or "year" in type_:
-        raise not_supported(frame, "with a distance of months")
-    if key == "timestamp" and micros >= _DAY:
+def _interval(frame: SparkTree, type_: str, size: int, key: str) -> dict[str, Any]:
+    """Return a literal of an interval of microseconds or months."""
+    of_months = "month" in type_ or "year" in type_
+    if key == "timestamp" and (of_months or size >= _DAY):
         reason = "with a distance of days, whose length depends on the time zone: order by a timestamp_ntz"
         raise not_supported(frame, reason)
-    days, rest = divmod(micros, _DAY)
+    if of_months:
+        return {"literal": {"intervalYearToMonth": {"months": size}}}
+    days, rest = divmod(size, _DAY)
     return {
         "literal": {"intervalDayToSecond": {"days": days, "subseconds": str(rest), "precision": 6}}
     }
