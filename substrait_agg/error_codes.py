@@ -298,7 +298,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("INTERRUPTED", "the user stopped the command", "run the same command again; a run continues where it stopped"),
         ("INTERNAL", "a bug in this program", "report it with the output of --debug"),
         ("PLAN_DEVIATES", "a warning or a note: summarizes several problems of a plan, none of them an error", "substrait-agg validate --verbose lists them"),
-        ("DUCKDB_MISSING", "duckdb is not installed; the demo checks its result with it", "pip install 'substrait-agg[demo]'"),
+        ("DUCKDB_MISSING", "duckdb is not installed; the demo and state verify --against duckdb compare with it", "pip install 'substrait-agg[demo]'"),
         ("TOOL_MISSING", "the demo's data generator is not installed", "pip install 'substrait-agg[demo]'"),
         ("TOOL_FAILED", "the demo's data generator failed", "see the message of the generator"),
         ("DEMO_TOO_SHORT", "the run of the demo ended before it could be killed", "give more --files"),

