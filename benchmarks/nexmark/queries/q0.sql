@@ -1,0 +1,2 @@
+-- Pass through: the cost of reading and writing.
+SELECT auction, bidder, price, dateTime, extra FROM bid

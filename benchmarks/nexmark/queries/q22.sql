@@ -1,0 +1,4 @@
+-- Folders of the address of a bid.
+SELECT auction, bidder, price, channel,
+    split_part(url, '/', 4) AS dir1, split_part(url, '/', 5) AS dir2, split_part(url, '/', 6) AS dir3
+FROM bid

@@ -1,0 +1,8 @@
+-- Average price of a category: the mean of the highest bids of its auctions.
+SELECT category, avg(highest) AS price
+FROM (
+    SELECT a.id, a.category, max(b.price) AS highest
+    FROM auction a JOIN bid b ON a.id = b.auction AND b.dateTime BETWEEN a.dateTime AND a.expires
+    GROUP BY a.id, a.category
+)
+GROUP BY category
