@@ -109,7 +109,7 @@ def _folder_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-class _Clock:
+class BatchClock:
     """Takes the processor time at the end of every batch."""
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ def _ours(
 ) -> JoinRun:
     sources = {name: f"parquet:{data.changes(name)}?batch-files=1" for name in tables}
     with tempfile.TemporaryDirectory(dir=data_sets.FOLDER) as folder:
-        checkpoint, clock, commits = Path(folder) / "checkpoint", _Clock(), Commits()
+        checkpoint, clock, commits = Path(folder) / "checkpoint", BatchClock(), Commits()
 
         def committed(progress: Progress) -> None:
             commits(progress)
@@ -166,7 +166,7 @@ def _spark(
         stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         stream.parquet(str(data.changes(name))).createOrReplaceTempView(name)
     counts: list[int] = []
-    clock = _Clock()
+    clock = BatchClock()
 
     def batch(frame: DataFrame, _: int) -> None:
         counts.append(frame.count())

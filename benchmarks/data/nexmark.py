@@ -53,6 +53,7 @@ class Nexmark:
         batches: number of batches that they come in.
         per_second: events of a second, by their own times.
         disorder: number of later events that an event may come after.
+        begin: seconds from the beginning of the first day to the first event.
         leaving: share of the rows that are taken back in a later batch. If there are any, the tables have a weight.
         seed: of the random numbers.
     """
@@ -61,6 +62,7 @@ class Nexmark:
     batches: int
     per_second: int = 10_000
     disorder: int = 0
+    begin: int = 0
     leaving: float = 0.0
     seed: int = 1
 
@@ -102,8 +104,12 @@ class Nexmark:
         return pa.concat_tables([_weighted(old, -1), _weighted(new, 1)])
 
     def _micros(self, events: Int64s) -> Int64s:
-        """Return the time that some events take, or the time of an event after the first one."""
+        """Return the time that numbers of events take."""
         return events * 1_000_000 // self.per_second
+
+    def _times(self, ordinal: Int64s, after: Int64s | int = 0) -> pa.Array:
+        """Return the times of events, or those some microseconds after them."""
+        return times(self.begin * 1_000_000 + self._micros(ordinal) + after)
 
     def _people(self, random: np.random.Generator, ordinal: Int64s) -> pa.Table:
         rows = len(ordinal)
@@ -120,15 +126,15 @@ class Nexmark:
                 "creditCard": card,
                 "city": _words(random, CITIES, rows),
                 "state": _words(random, STATES, rows),
-                "dateTime": times(self._micros(ordinal)),
+                "dateTime": self._times(ordinal),
                 "extra": _letters(random, rows, 100, 140),
             }
         )
 
     def _auctions(self, random: np.random.Generator, ordinal: Int64s) -> pa.Table:
         rows, epoch = len(ordinal), ordinal // EPOCH
-        least, begin = draw_prices(random, rows), self._micros(ordinal)
-        horizon = 2 * self._micros(np.array(OPEN * EPOCH // AUCTIONS))
+        least = draw_prices(random, rows)
+        length = self._micros(np.array(2 * OPEN * EPOCH // AUCTIONS))
         return pa.table(
             {
                 "id": FIRST_ID + epoch * AUCTIONS + ordinal % EPOCH - PEOPLE,
@@ -136,8 +142,8 @@ class Nexmark:
                 "description": _letters(random, rows, 50, 100),
                 "initialBid": least,
                 "reserve": least + draw_prices(random, rows),
-                "dateTime": times(begin),
-                "expires": times(begin + 1000 + random.integers(0, max(1, horizon), rows)),
+                "dateTime": self._times(ordinal),
+                "expires": self._times(ordinal, random.integers(1000, 1001 + length, rows)),
                 "seller": _active(random, epoch, hot=0),
                 "category": 10 + random.integers(0, 5, rows),
                 "extra": _letters(random, rows, 250, 400),
@@ -155,7 +161,7 @@ class Nexmark:
                 "price": draw_prices(random, rows),
                 "channel": pa.array(CHANNELS).take(channels),
                 "url": _urls(random).take(channels),
-                "dateTime": times(self._micros(ordinal)),
+                "dateTime": self._times(ordinal),
                 "extra": _letters(random, rows, 30, 60),
             }
         )

@@ -1,4 +1,7 @@
-"""Values of simple expressions over Arrow columns: those that plans of semantics tests have between their operators."""
+"""Values of expressions over Arrow columns: those that plans of semantics tests have between their operators.
+
+Values that neither this module nor the package computes on Arrow are computed by the shared Spark, if there is one.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from substrait_agg.bind.bound import (
     BoundNestedValue,
@@ -27,6 +32,8 @@ from substrait_agg.evaluation.comparisons import equal, in_order
 from substrait_agg.operator.common.completeness import instants
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import Type
+from substrait_agg.spark.expressions import to_column
+from substrait_agg.spark.inputs.linear_steps import columns_of
 
 COMPARED = {
     "gt": pc.greater, "gte": pc.greater_equal, "lt": pc.less, "lte": pc.less_equal, "equal": pc.equal, "not_equal": pc.not_equal,
@@ -49,11 +56,11 @@ def evaluate(expression: Expr, rows: pa.Table) -> pa.Array:
     """Return the value of an expression for every row.
 
     Args:
-        expression: of the kinds in this module.
+        expression: of the kinds in this module, or one that needs a Spark.
         rows: the columns ``c0``, ``c1``, ...
 
     Raises:
-        TypeError: the expression is of another kind.
+        TypeError: the expression is of another kind, and there is no Spark.
     """
     match expression:
         case Column(ordinal=ordinal):
@@ -75,6 +82,19 @@ def evaluate(expression: Expr, rows: pa.Table) -> pa.Array:
             return _tumbling(name, expression, rows)
         case Call(function=name, arguments=arguments) if name in CALLS:
             return CALLS[name](*(evaluate(a, rows) for a in arguments))
+    names = [f"c{i}" for i in range(sum(name[0] == "c" for name in rows.column_names))]
+    if constants.supports(expression):
+        return constants.evaluate(expression, [whole(rows, n) for n in names], rows.num_rows)
+    return _on_spark(expression, rows.select(names))
+
+
+def _on_spark(expression: Expr, rows: pa.Table) -> pa.Array:
+    spark = SparkSession.getActiveSession()
+    if spark is not None:
+        schema = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
+        frame = spark.createDataFrame(rows, schema)
+        values = frame.select(to_column(expression, columns_of(frame)).alias("value")).toArrow()
+        return whole(values, "value").cast(to_arrow(expression.type))
     message = f"{expression} is not evaluated without Spark"
     raise TypeError(message)
 
