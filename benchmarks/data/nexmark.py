@@ -6,12 +6,14 @@ bids by a hot bidder, and half of the bids are on a hot auction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from benchmarks.data.bids import (
     CHANNELS,
@@ -24,6 +26,7 @@ from benchmarks.data.bids import (
     draw_prices,
     times,
 )
+from benchmarks.data.brokerage import write_changes
 from benchmarks.data.data_sets import WEIGHT
 
 TABLES = ("person", "auction", "bid")
@@ -165,6 +168,14 @@ class Nexmark:
                 "extra": _letters(random, rows, 30, 60),
             }
         )
+
+
+def write(folder: Path, batches: Iterable[Mapping[str, pa.Table]]) -> None:
+    """Write a folder per table, with a file per batch, and the rows of `SIDE_INPUT`."""
+    for number, batch in enumerate(batches):
+        write_changes(folder, number, dict(batch))
+    (folder / SIDE_INPUT).mkdir()
+    pq.write_table(side_input(), folder / SIDE_INPUT / "rows.parquet")
 
 
 def side_input() -> pa.Table:

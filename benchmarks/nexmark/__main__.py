@@ -19,14 +19,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import duckdb
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import substrait_agg as sa
 from benchmarks.check import WrongView
-from benchmarks.data.brokerage import write_changes
 from benchmarks.data.data_sets import FOLDER
-from benchmarks.data.nexmark import SIDE_INPUT, TABLES, Nexmark, side_input
+from benchmarks.data.nexmark import SIDE_INPUT, Nexmark, write
 from benchmarks.engines import on_spark
 from benchmarks.engines.commits import Commits
 from benchmarks.nexmark.queries import NAMES, for_duckdb, query, tables_of
@@ -99,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = []
     with tempfile.TemporaryDirectory(dir=FOLDER) as name:
         folder = Path(name)
-        write(folder, generated)
+        write(folder, generated.changes())
         for chosen in options.only.split(","):
             results.append(measure(chosen, folder, generated))
             print(row(results[-1]), file=sys.stderr, flush=True)
@@ -109,14 +107,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kept = {**body, "queries": [asdict(result) for result in results]}
         options.json.write_text(json.dumps(kept, indent=1) + "\n")
     return 0
-
-
-def write(folder: Path, generated: Nexmark) -> None:
-    """Write a file per table and batch."""
-    for number, batch in enumerate(generated.changes()):
-        write_changes(folder, number, batch)
-    (folder / SIDE_INPUT).mkdir()
-    pq.write_table(side_input(), folder / SIDE_INPUT / "rows.parquet")
 
 
 def measure(name: str, folder: Path, generated: Nexmark) -> Result:

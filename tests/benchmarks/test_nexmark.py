@@ -10,14 +10,12 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import substrait_agg as sa
-from benchmarks.data.brokerage import write_changes
 from benchmarks.data.data_sets import WEIGHT
-from benchmarks.data.nexmark import SIDE_INPUT, TABLES, Nexmark, side_input
+from benchmarks.data.nexmark import SIDE_INPUT, TABLES, Nexmark, side_input, write
 from benchmarks.nexmark.queries import NAMES, for_duckdb, query, tables_of
 from tests.local.run import LocalRun
 from tests.spark_plans import plan_query
@@ -47,13 +45,12 @@ class Events:
     def of(generated: Nexmark, folder: Path) -> Events:
         """Write the events into a folder."""
         changes = list(generated.changes())
-        for number, batch in enumerate(changes):
-            write_changes(folder, number, batch)
-        (folder / SIDE_INPUT).mkdir()
-        pq.write_table(side_input(), folder / SIDE_INPUT / "rows.parquet")
+        write(folder, changes)
         weight = f"&weight={WEIGHT}" if generated.leaving else ""
         sources = {name: f"parquet:{folder / name}?batch-files=1{weight}" for name in TABLES}
-        return Events({**sources, SIDE_INPUT: f"parquet:{folder / SIDE_INPUT}?static=true"}, changes)
+        return Events(
+            {**sources, SIDE_INPUT: f"parquet:{folder / SIDE_INPUT}?static=true"}, changes
+        )
 
     def rows(self, version: int) -> dict[str, pa.Table]:
         """Return the rows that are left after a version."""
@@ -77,7 +74,8 @@ def plans(spark: SparkSession, taken_back: Events) -> dict[str, sa.Plan]:
     """Give the plans of the queries."""
     assert spark is not None
     schemas = {
-        name: rows.schema for name, rows in (*taken_back.rows(1).items(), (SIDE_INPUT, side_input()))
+        name: rows.schema
+        for name, rows in (*taken_back.rows(1).items(), (SIDE_INPUT, side_input()))
     }
     return {name: plan_query(query(name), schemas) for name in NAMES}
 
@@ -159,7 +157,7 @@ def _with_watermark(batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
 def test_events_have_the_shares_of_the_benchmark_and_leave_after_they_came() -> None:
     first = list(TAKEN_BACK.changes())
     assert first == list(TAKEN_BACK.changes())
-    came = {name: 0 for name in TABLES}
+    came = dict.fromkeys(TABLES, 0)
     alive: set[Any] = set()
     for batch in first:
         for name, rows in batch.items():
