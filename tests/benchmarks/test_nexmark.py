@@ -59,7 +59,7 @@ class Events:
             for name in TABLES:
                 connection.register("t", pa.concat_tables(b[name] for b in self.changes[:version]))
                 left = f"SELECT * EXCLUDE {WEIGHT} FROM t GROUP BY ALL HAVING sum({WEIGHT}) > 0"
-                found[name] = connection.execute(left).to_arrow_table()
+                found[name] = connection.sql(left).to_arrow_table()
         return found
 
 
@@ -73,10 +73,7 @@ def taken_back(tmp_path_factory: pytest.TempPathFactory) -> Events:
 def plans(spark: SparkSession, taken_back: Events) -> dict[str, sa.Plan]:
     """Give the plans of the queries."""
     assert spark is not None
-    schemas = {
-        name: rows.schema
-        for name, rows in (*taken_back.rows(1).items(), (SIDE_INPUT, side_input()))
-    }
+    schemas = {name: rows.schema for name, rows in taken_back.rows(1).items()}
     return {name: plan_query(query(name), schemas) for name in NAMES}
 
 
