@@ -23,10 +23,10 @@ from tests.sql.results import Row, of_duckdb, of_spark, ordered
 
 BATCHES = 3
 TAKEN_BACK = Nexmark(
-    2500, BATCHES, per_second=100, disorder=400, begin=24 * 3600 - 12, leaving=0.05
+    2000, BATCHES, per_second=100, disorder=400, begin=24 * 3600 - 12, leaving=0.05
 )
 """Events around midnight, of which some are taken back; each may come four seconds late."""
-LATE = Nexmark(4000, 8, per_second=100, disorder=1500)
+LATE = Nexmark(3000, 6, per_second=100, disorder=1500)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,9 @@ def plans(spark: SparkSession, taken_back: Events) -> dict[str, sa.Plan]:
 def test_every_view_equals_duckdb_at_every_version(
     plans: Mapping[str, sa.Plan], taken_back: Events, tmp_path: Path
 ) -> None:
-    LocalRun(plans, taken_back.sources, checkpoint=tmp_path / "c", keep_versions=100).wait()
+    LocalRun(
+        plans, taken_back.sources, checkpoint=tmp_path / "c", partitions=1, keep_versions=100
+    ).wait()
     _compare(taken_back, tmp_path / "c", lambda name, rows: of_duckdb(for_duckdb(name), rows))
 
 
@@ -164,7 +166,7 @@ def test_events_have_the_shares_of_the_benchmark_and_leave_after_they_came() -> 
         gone = {bid["extra"] for bid in bids if bid[WEIGHT] < 0}
         assert gone <= alive
         alive |= {bid["extra"] for bid in bids if bid[WEIGHT] > 0}
-    assert came == {"person": 50, "auction": 150, "bid": 2300}
+    assert came == {"person": 40, "auction": 120, "bid": 1840}
 
 
 def test_queries_name_their_tables() -> None:
