@@ -95,13 +95,13 @@ def measure(query: int, scale: float, pairs: int, share: float) -> JoinResult:
 
 
 def cpu_seconds() -> float:
-    """Return the processor time of this process and of all processes that it has started."""
+    """Return the processor time of this process and of all processes below it, ended ones included."""
     own = psutil.Process()
     seconds = 0.0
     for process in (own, *own.children(recursive=True)):
         with suppress(psutil.Error):  # it has ended
             times = process.cpu_times()
-            seconds += times.user + times.system
+            seconds += times.user + times.system + times.children_user + times.children_system
     return seconds
 
 
