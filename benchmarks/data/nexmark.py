@@ -57,7 +57,7 @@ class Nexmark:
         per_second: events of a second, by their own times.
         disorder: number of later events that an event may come after.
         begin: seconds from the beginning of the first day to the first event.
-        leaving: share of the rows that are taken back in a later batch. If there are any, the tables have a weight.
+        deleted_share: share of the rows that are deleted in a later batch. If there are any, the tables have a weight.
         seed: of the random numbers.
     """
 
@@ -66,7 +66,7 @@ class Nexmark:
     per_second: int = 10_000
     disorder: int = 0
     begin: int = 0
-    leaving: float = 0.0
+    deleted_share: float = 0.0
     seed: int = 1
 
     def changes(self) -> Iterator[dict[str, pa.Table]]:
@@ -96,12 +96,12 @@ class Nexmark:
         arrival = ordinal + random.integers(0, self.disorder + 1, len(ordinal))
         comes = arrival * self.batches // (self.events + self.disorder)
         leaves = random.integers(comes + 1, self.batches + 1)
-        stays = random.random(len(ordinal)) >= self.leaving
+        stays = random.random(len(ordinal)) >= self.deleted_share
         return rows, comes, np.where(stays, self.batches, leaves)
 
     def _batch(self, batch: int, rows: pa.Table, comes: Int64s, leaves: Int64s) -> pa.Table:
         new = rows.filter(pa.array(comes == batch))
-        if not self.leaving:
+        if not self.deleted_share:
             return new
         old = rows.filter(pa.array(leaves == batch))
         return pa.concat_tables([_weighted(old, -1), _weighted(new, 1)])

@@ -23,7 +23,7 @@ from tests.sql.results import Row, of_duckdb, of_spark, ordered
 
 BATCHES = 3
 TAKEN_BACK = Nexmark(
-    2000, BATCHES, per_second=100, disorder=400, begin=24 * 3600 - 12, leaving=0.05
+    2000, BATCHES, per_second=100, disorder=400, begin=24 * 3600 - 12, deleted_share=0.05
 )
 """Events around midnight, of which some are taken back; each may come four seconds late."""
 LATE = Nexmark(3000, 6, per_second=100, disorder=1500)
@@ -46,7 +46,7 @@ class Events:
         """Write the events into a folder."""
         changes = list(generated.changes())
         write(folder, changes)
-        weight = f"&weight={WEIGHT}" if generated.leaving else ""
+        weight = f"&weight={WEIGHT}" if generated.deleted_share else ""
         sources = {name: f"parquet:{folder / name}?batch-files=1{weight}" for name in TABLES}
         return Events(
             {**sources, SIDE_INPUT: f"parquet:{folder / SIDE_INPUT}?static=true"}, changes
