@@ -39,6 +39,7 @@ SPARK_READER = "spark"
 """Value of the key ``reader`` with which Spark's package for a format reads a source."""
 
 KINDS: Mapping[str, Kind] = {
+    "clock": Kind("substrait_agg.connect.clock", frozenset({"every", "zone", "at"})),
     "delta": Kind("substrait_agg.connect.delta.source", frozenset({"from", "feed"})),
     "iceberg": Kind(
         "substrait_agg.connect.iceberg.source",

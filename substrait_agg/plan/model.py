@@ -239,6 +239,20 @@ class Subquery:
 
 
 @dataclass(frozen=True, slots=True)
+class ContextVariable:
+    """A value that the execution gives, the same for all rows of a version.
+
+    Attributes:
+        name: ``current_timestamp`` or ``current_date``.
+        type: its type in the plan.
+    """
+
+    name: str
+    type: Type
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class WindowBound:
     """A bound of the frame of a window function.
 
@@ -310,6 +324,7 @@ Expression = (
     | OuterRef
     | ExpressionPart
     | Subquery
+    | ContextVariable
     | WindowCall
     | Unsupported
 )

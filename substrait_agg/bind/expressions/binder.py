@@ -36,6 +36,7 @@ from substrait_agg.bind.conversions import (
     unify,
 )
 from substrait_agg.bind.expressions.calls import bind_call
+from substrait_agg.bind.expressions.clock import bind_context_variable
 from substrait_agg.bind.expressions.spark_calls import is_unnest
 from substrait_agg.bind.expressions.subqueries import bind_outer_column, bind_subquery
 from substrait_agg.bind.expressions.time_texts import read_time_texts
@@ -405,6 +406,10 @@ def _subquery(node: model.Subquery, schema: Schema | None, context: BindContext)
     return bind_subquery(node, values, schema, context)
 
 
+def _variable(node: model.ContextVariable, schema: Schema | None, context: BindContext) -> Expr:
+    return bind_context_variable(node, None if schema is None else len(schema), context)
+
+
 def _window(node: model.WindowCall, schema: Schema | None, context: BindContext) -> Expr:
     return unknown() if context.bind_window is None else context.bind_window(node, schema, context)
 
@@ -436,6 +441,7 @@ _BINDERS: dict[type, Callable[[Any, Schema | None, BindContext], Expr]] = {
     model.OuterRef: _outer,
     model.ExpressionPart: _part_of_expression,
     model.Subquery: _subquery,
+    model.ContextVariable: _variable,
     model.WindowCall: _window,
     model.Unsupported: _refuse,
 }

@@ -77,15 +77,16 @@ def bind_subquery(
         return unknown()
     if query.for_none is not None and values:
         return _of_one_row(node, values, query, len(schema), context.added)
-    return _add_column(
+    return add_column(
         BoundSubquery(node.kind, values, query, node.path), len(schema), context.added
     )
 
 
-def _add_column(subquery: BoundSubquery, width: int, added: list[BoundSubquery]) -> Expr:
+def add_column(subquery: BoundSubquery, width: int, added: list[BoundSubquery]) -> Expr:
     """Return the column of a subquery, which is added to those of a relation of `width` columns."""
-    added.append(subquery)
-    return Column(subquery.type, width + len(added) - 1)
+    if subquery not in added:
+        added.append(subquery)
+    return Column(subquery.type, width + added.index(subquery))
 
 
 def _of_one_row(
@@ -99,7 +100,7 @@ def _of_one_row(
     compared: list[Expr] = []
     for value, output in zip(values, query.outputs, strict=False):
         one = BoundSubquery("scalar", (), replace(query, outputs=(output,)), node.path)
-        compared.append(Call(BOOL, "equal", (value, _add_column(one, width, added))))
+        compared.append(Call(BOOL, "equal", (value, add_column(one, width, added))))
     equal = conjunction(compared) or TRUE
     return equal if node.kind == "in" else Call(BOOL, "not", (equal,))
 

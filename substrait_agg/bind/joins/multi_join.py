@@ -197,7 +197,8 @@ class MultiJoin:
         chains = [*self._chains(inputs, links)]
         chains, rest = self._link_chains(chains, rest)
         chains, late = self._link_chains(chains, tuple(self.late))
-        chain, rest, late = self._join_by_ranges(chains, rest, late)
+        read = {at for output in outputs for at in self.inputs_of(output)}
+        chain, rest, late = self._join_by_ranges(chains, rest, late, read)
         relation = chain.relation
         for condition in (conjunction(rest), *late):
             if condition is not None:
@@ -300,34 +301,54 @@ class MultiJoin:
         return chains, tuple(rest)
 
     def _join_by_ranges(
-        self, chains: list[_Chain], rest: Exprs, late: Exprs
+        self, chains: list[_Chain], rest: Exprs, late: Exprs, read: set[int]
     ) -> tuple[_Chain, Exprs, Exprs]:
         """Join chains that no equality connects, those first that a range connects.
+
+        A single row that only a range reads filters the rows of the other chain. So only the rows
+        change between its old and its new value.
+
+        Args:
+            chains: the chains.
+            rest: conditions that cannot fail.
+            late: conditions that can fail.
+            read: the inputs that the output reads.
 
         Returns:
             The chain, and the conditions that its joins do not test.
         """
         chain, waiting = chains[0], chains[1:]
         while waiting:
-            ranges = [self._ranges(chain, other, (*rest, *late)) for other in waiting]
+            ranges = [self._ranges(chain, other, (*rest, *late), read) for other in waiting]
             at = next((i for i, parts in enumerate(ranges) if parts), 0)
             other, own = waiting.pop(at), ranges[at]
-            chain = chain.with_chain(other, (), self._path_between(chain, other), own)
+            path = self._path_between(chain, other)
+            if own and has_one_row(other.relation):
+                chain = chain.filter_by(other, own, path)
+            else:
+                chain = chain.with_chain(other, (), path, own)
             rest = tuple(part for part in rest if part not in own)
             late = tuple(part for part in late if part not in own)
         return chain, rest, late
 
-    def _ranges(self, one: _Chain, other: _Chain, conditions: Exprs) -> Exprs:
-        """Return the conditions by which rows of two chains can find each other."""
-        if has_one_row(one.relation) or has_one_row(other.relation):
+    def _ranges(self, one: _Chain, other: _Chain, conditions: Exprs, read: set[int]) -> Exprs:
+        """Return the conditions by which rows of two chains can find each other.
+
+        Of a single row these are all conditions that read it, or none.
+        """
+        if has_one_row(one.relation):
             return ()
         places, width = one.places_with(other), len(one.relation.types)
-        return tuple(
+        parts = tuple(
             part
             for part in conditions
             if self.inputs_of(part) <= one.inputs | other.inputs
             and is_range(renumber(part, places), width)
         )
+        if has_one_row(other.relation):
+            used = [part for part in conditions if self.inputs_of(part) & other.inputs]
+            return () if read & other.inputs or any(p not in parts for p in used) else parts
+        return parts
 
     def _path_between(self, one: _Chain, other: _Chain) -> str:
         """Return the path of the innermost join of the plan that separates two chains."""
@@ -370,6 +391,13 @@ class _Chain:
         """Return the places of columns in the join of both chains."""
         width = len(self.relation.types)
         return {**self.places, **{column: place + width for column, place in other.places.items()}}
+
+    def filter_by(self, other: _Chain, conditions: Exprs, path: str) -> _Chain:
+        """Return the rows for which a row of another chain meets the conditions."""
+        places = self.places_with(other)
+        residual = conjunction(renumber(part, places) for part in conditions)
+        relation = make_join("semi", self.relation, other.relation, (), residual, path)
+        return _Chain(relation, self.inputs | other.inputs, self.places)
 
     def with_chain(
         self, other: _Chain, links: Sequence[_Link], path: str, conditions: Exprs = ()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr
 from substrait_agg.bind.joins.conjunctions import conjuncts, sides_of
@@ -35,12 +36,14 @@ class JoinRange:
         point: the value that lies within the interval.
         least: the least end of the interval, over the columns of the other side; None for none.
         most: the greatest end; None for none.
+        is_whole: whether the condition says nothing else.
     """
 
     point_port: int
     point: Expr
     least: Expr | None
     most: Expr | None
+    is_whole: bool = False
 
     @property
     def is_closed(self) -> bool:
@@ -65,14 +68,18 @@ def find_range(condition: Expr | None, width: int) -> JoinRange | None:
         condition: a condition over the columns of the left and then of the right side.
         width: number of columns of the left side.
     """
+    steps = [_compare(*step, width) for part in conjuncts(condition) for step in _steps(part)]
     by_point: dict[tuple[int, Expr], dict[bool, Expr]] = {}
-    for part in conjuncts(condition):
-        for one in _comparisons(part, width):
-            by_point.setdefault((one.port, one.point), {}).setdefault(one.at_least, one.end)
+    for one in chain.from_iterable(steps):
+        by_point.setdefault((one.port, one.point), {}).setdefault(one.at_least, one.end)
     ranges = []
     for (port, point), ends in by_point.items():
         own = {at_least: _own(end, 1 - port, width) for at_least, end in ends.items()}
-        ranges.append(JoinRange(port, _own(point, port, width), own.get(True), own.get(False)))
+        tested = {_Comparison(port, point, end, at_least) for at_least, end in ends.items()}
+        is_whole = all(any(one in tested for one in step) for step in steps)
+        ranges.append(
+            JoinRange(port, _own(point, port, width), own.get(True), own.get(False), is_whole)
+        )
     return next((one for one in ranges if one.is_closed), next(iter(ranges), None))
 
 
@@ -81,7 +88,8 @@ def is_range(condition: Expr, width: int) -> bool:
 
     The values are columns, with constants added or subtracted: every operator computes them.
     """
-    return all(map(_is_plain, _operands(condition))) and any(_comparisons(condition, width))
+    plain = all(map(_is_plain, _operands(condition)))
+    return plain and all(_compare(*step, width) for step in _steps(condition))
 
 
 def _own(expression: Expr, port: int, width: int) -> Expr:
@@ -90,30 +98,35 @@ def _own(expression: Expr, port: int, width: int) -> Expr:
     return rewrite(expression, lambda column: replace(column, ordinal=column.ordinal - width))
 
 
-def _comparisons(part: Expr, width: int) -> Iterator[_Comparison]:
-    """Yield the ends that a condition sets, each from the view of both of its operands."""
-    if not isinstance(part, Call):
-        return
-    if part.function == "between":
+def _steps(part: Expr) -> Iterator[tuple[Expr, Expr | None, bool]]:
+    """Yield the comparisons that a condition consists of: a value, an end, and whether it is the least.
+
+    What is no comparison by order is yielded without an end.
+    """
+    signs = true_for(part.function) if isinstance(part, Call) else ()
+    if isinstance(part, Call) and part.function == "between":
         value, least, most = part.arguments
-        yield from _compare(value, least, True, width)
-        yield from _compare(value, most, False, width)
-    elif signs := true_for(part.function):
+        yield value, least, True
+        yield value, most, False
+    elif isinstance(part, Call) and len(signs) and not {-1, 1} <= set(signs):
         left, right = part.arguments
-        for at_least, excluded in ((True, -1), (False, 1)):
-            if excluded not in signs:
-                yield from _compare(left, right, at_least, width)
+        yield from ((left, right, sign < 0) for sign in (-1, 1) if sign not in signs)
+    else:
+        yield part, None, False
 
 
-def _compare(left: Expr, right: Expr, at_least: bool, width: int) -> Iterator[_Comparison]:
-    if left.type.kind not in ORDERED or not left.type.same_kind(right.type):
-        return
-    sides = sides_of(left, width), sides_of(right, width)
+def _compare(value: Expr, end: Expr | None, at_least: bool, width: int) -> tuple[_Comparison, ...]:
+    """Return a comparison of both sides from the view of both of its operands; none for others."""
+    if end is None or value.type.kind not in ORDERED or not value.type.same_kind(end.type):
+        return ()
+    sides = sides_of(value, width), sides_of(end, width)
     if {frozenset({"left"}), frozenset({"right"})} != set(sides):
-        return
+        return ()
     port = int("right" in sides[0])
-    yield _Comparison(port, left, right, at_least)
-    yield _Comparison(1 - port, right, left, not at_least)
+    return (
+        _Comparison(port, value, end, at_least),
+        _Comparison(1 - port, end, value, not at_least),
+    )
 
 
 def _operands(condition: Expr) -> tuple[Expr, ...]:

@@ -363,6 +363,7 @@ EXPRESSIONS: dict[type, Entry] = {
         "expression": "SUBQUERY",
         "subquery_types": ["SCALAR", "IN_PREDICATE", "SET_PREDICATE", "SET_COMPARISON"],
     },
+    model.ContextVariable: {"expression": "EXECUTION_CONTEXT_VARIABLE"},
     model.WindowCall: {"expression": "WINDOW_FUNCTION"},
     model.NestedExpression: {"expression": "NESTED", "nested_types": ["STRUCT", "LIST", "MAP"]},
 }

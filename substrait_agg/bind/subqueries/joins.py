@@ -81,8 +81,6 @@ class BoundSubquery:
         equalities, correlation, right = self._conditions(source, places, exact=True)
         keys, residual = split_condition(conjunction((*correlation, *equalities)), width)
         mark = mark_join(source, right, keys, residual, self.path)
-        if mark is None:
-            raise NotDecorrelatedError("that compares several values that can be null")
         if self.kind == "in":
             return mark
         negated = Call(BOOL, "not", (Column(BOOL, width),))

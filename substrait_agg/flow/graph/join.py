@@ -71,9 +71,9 @@ class Join(RowNode):
 
     @property
     def range(self) -> JoinRange | None:
-        """Return the range by which rows find each other; None if there are keys, or single rows."""
+        """Return the range by which rows find each other; None if there are keys."""
         width = len(self.columns_of_sides[0])
-        return find_range(self.residual, width) if self.nested_loop else None
+        return None if self.keys else find_range(self.residual, width)
 
     @property
     def few_ports(self) -> tuple[int, ...]:

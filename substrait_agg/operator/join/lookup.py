@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from substrait_agg.bind.bound import Expr
@@ -151,11 +152,17 @@ class RangeLookup(KeyLookup):
         return ProbeSet(*self._ends(rows))
 
     def distinct_probes(self, port: int, rows: pa.RecordBatch) -> ProbeSet:
-        """See `KeyLookup`: different points, or the union of the intervals."""
+        """See `KeyLookup`: different points, or the union of the intervals.
+
+        Points within intervals that went and came have as many matches as before.
+        """
         probes = self.probes(port, rows)
         if probes.around:
             codes = np.unique(probes.low)
             return ProbeSet(codes, codes, around=True, once=True)
+        if self._range.is_whole:
+            weights = np.asarray(rows.column(1).to_numpy())
+            return ProbeSet(*_net_cover(probes.low, probes.high, weights), once=True)
         return ProbeSet(*_unite(probes.low, probes.high), once=True)
 
     def probes_beside(self, rows: pa.RecordBatch) -> ProbeSet:
@@ -286,3 +293,27 @@ def _unite(low: Hashes, high: Hashes) -> tuple[Hashes, Hashes]:
     first[1:] = low[1:] > reach[:-1]
     last = np.append(first[1:], True)[: len(first)]
     return low[first], reach[last]
+
+
+def _net_cover(low: Hashes, high: Hashes, weights: npt.NDArray[np.int64]) -> tuple[Hashes, Hashes]:
+    """Return the codes that more or fewer intervals cover than before, as disjoint intervals.
+
+    The ends are always among them: values with the code of an end may lie on either side of it.
+
+    Args:
+        low: the least code of each changed interval.
+        high: its greatest code.
+        weights: how many intervals came (above 0) or went.
+    """
+    some = low <= high
+    low, high, weights = low[some], high[some], weights[some]
+    stops = high < HASH_MAX  # others cover all further codes
+    edges = np.concatenate([low, high[stops] + np.uint64(1)])
+    steps = np.concatenate([weights, -weights[stops]])
+    order = edges.argsort(kind="stable")
+    edges, cover = edges[order], steps[order].cumsum()
+    ends = np.append(edges[1:] - np.uint64(1), np.uint64(HASH_MAX))[: len(edges)]
+    changed = cover != 0
+    return _unite(
+        np.concatenate([edges[changed], low, high]), np.concatenate([ends[changed], low, high])
+    )

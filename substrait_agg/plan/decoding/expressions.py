@@ -7,10 +7,11 @@ from typing import Any
 
 from substrait_agg.plan.decoding.context import DecodeContext
 from substrait_agg.plan.decoding.references import find_steps_out, read_steps
-from substrait_agg.plan.decoding.types import BROKEN
+from substrait_agg.plan.decoding.types import BROKEN, type_of
 from substrait_agg.plan.messages.node import MessageNode, children, structure
 from substrait_agg.plan.model import (
     Cast,
+    ContextVariable,
     EnumArgument,
     Expression,
     ExpressionPart,
@@ -468,6 +469,14 @@ def _subquery(node: MessageNode, body: MessageNode, context: DecodeContext) -> E
     return Subquery(read_kind, values, relation.result, node.path)
 
 
+def _context_variable(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
+    name = body.which("execution_context_variable_type")
+    type_ = body.message(name) if name in _VARIABLES else None
+    if name is None or type_ is None:
+        return refuse(node, "execution_context_variable", context, name or "")
+    return ContextVariable(name, type_of(_VARIABLES[name], type_, context), node.path)
+
+
 def _exists(node: MessageNode, context: DecodeContext) -> SubqueryKind | None:
     return "exists" if word(node, "predicate_op", _PREDICATES, context) == "exists" else None
 
@@ -480,6 +489,9 @@ def _compared_set(node: MessageNode, context: DecodeContext) -> SubqueryKind | N
 
 _PREDICATES = {0: "unspecified", 1: "exists", 2: "unique"}
 _REDUCTIONS = {0: "unspecified", 1: "any", 2: "all"}
+_VARIABLES = {"current_timestamp": "precision_timestamp_tz", "current_date": "date"}
+"""Variable of the execution -> kind of its type."""
+
 _COMPARISONS = {0: "unspecified", 1: "equal", 2: "not_equal", 3: "lt", 4: "gt", 5: "lte", 6: "gte"}
 _SET_COMPARISONS: dict[tuple[str, str], SubqueryKind] = {
     ("any", "equal"): "in",
@@ -568,6 +580,7 @@ _READERS: dict[
     "nested": _decode_nested,
     "lambda": _lambda,
     "subquery": _subquery,
+    "execution_context_variable": _context_variable,
     "window_function": _window,
     "enum": _enum,
 }

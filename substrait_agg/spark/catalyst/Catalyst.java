@@ -135,6 +135,7 @@ public class Catalyst {
     /** Returns an analyzed plan after rules of Spark, each given by the name of its class. */
     public LogicalPlan normalized(LogicalPlan plan, List rules) throws Exception {
         plan = (LogicalPlan) plan.transformUpWithSubqueries(new UnknownRows());
+        plan = (LogicalPlan) plan.transformAllExpressionsWithSubqueries(new ClockValues());
         for (int i = 0; i < rules.size(); i++) {
             String name = (String) rules.get(i);
             // A common table expression may be read in a subquery, so it is inlined in the plan as a whole.
@@ -152,6 +153,32 @@ public class Catalyst {
         public Object apply(Object node) {
             return new LogicalRelation(new NoRows(), ((LocalRelation) node).output(), scala.Option$.MODULE$.empty(),
                 false, scala.Option$.MODULE$.empty());
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 other) {
+            return isDefinedAt(node) ? apply(node) : other.apply(node);
+        }
+    }
+
+    /** Replaces what tells the time by columns, which name it in their metadata: rules would compute it once for all. */
+    public static class ClockValues extends scala.runtime.AbstractPartialFunction {
+        private final Expression now = column("current_timestamp", org.apache.spark.sql.types.DataTypes.TimestampType);
+        private final Expression today = column("current_date", org.apache.spark.sql.types.DataTypes.DateType);
+
+        private static Expression column(String name, DataType type) {
+            Metadata metadata = new org.apache.spark.sql.types.MetadataBuilder().putString("clock", name).build();
+            return new AttributeReference(name, type, true, metadata, NamedExpression$.MODULE$.newExprId(),
+                seq(new ArrayList()));
+        }
+
+        public boolean isDefinedAt(Object node) {
+            return node instanceof org.apache.spark.sql.catalyst.expressions.CurrentTimestamp
+                || node instanceof org.apache.spark.sql.catalyst.expressions.Now
+                || node instanceof org.apache.spark.sql.catalyst.expressions.CurrentDate;
+        }
+
+        public Object apply(Object node) {
+            return node instanceof org.apache.spark.sql.catalyst.expressions.CurrentDate ? today : now;
         }
 
         public Object applyOrElse(Object node, scala.Function1 other) {

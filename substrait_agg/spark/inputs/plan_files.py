@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 
 from substrait_agg.bind.plan.table_sources import has_source
 from substrait_agg.errors import InputRefused
+from substrait_agg.plan.clock import CLOCK_TABLE
 from substrait_agg.plan.files import PlanFile, table_path
 from substrait_agg.spark.sources.files import is_glob
 from substrait_agg.spark.sources.specs import SourceSpec, Table, parse_spec
@@ -50,7 +51,7 @@ class Read(Protocol):
 def with_plan_files(
     sources: Mapping[str, Source], reads: Iterable[Read], allowed: Path | None = None
 ) -> dict[str, Source | SourceSpec]:
-    """Return the sources by the names of tables, with those of the files that plans may read.
+    """Return the sources by the names of tables, with the clock and the files that plans may read.
 
     Args:
         sources: the sources of the user by the names of tables, or by paths of a plan's files.
@@ -62,6 +63,8 @@ def with_plan_files(
     """
     files = _files_by_table(reads)
     named: dict[str, Source | SourceSpec] = {**_by_table(sources, files)}
+    if CLOCK_TABLE in files and not has_source(CLOCK_TABLE, named):
+        named[".".join(CLOCK_TABLE)] = parse_spec("clock:")
     if allowed is not None:
         for table, of_table in files.items():
             if of_table and not has_source(table, named):

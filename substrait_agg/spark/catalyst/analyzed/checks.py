@@ -8,11 +8,8 @@ from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
 
 _CHANGING: Mapping[str, str] = {
-    "CurrentDate": "current_date",
     "CurrentTime": "current_time",
-    "CurrentTimestamp": "current_timestamp",
     "LocalTimestamp": "localtimestamp",
-    "Now": "now",
     "UnixTimestamp": "unix_timestamp",
     "CurrentBatchTimestamp": "current_timestamp",
     "CurrentTimeZone": "current_timezone",

@@ -28,6 +28,11 @@ from substrait_agg.spark.catalyst.translation.scope import (
     null,
 )
 from substrait_agg.spark.catalyst.translation.subqueries import outer_reference, predicate, scalar
+from substrait_agg.spark.catalyst.translation.times import (
+    add_days,
+    add_interval,
+    clock_value,
+)
 from substrait_agg.spark.catalyst.translation.types import (
     INTEGERS,
     SparkType,
@@ -39,6 +44,8 @@ from substrait_agg.spark.catalyst.translation.types import (
 
 def _attribute(scope: Scope, tree: SparkTree) -> Typed:
     column = scope.columns.get(tree.id)
+    if column is None and "clock" in tree.metadata:
+        return clock_value(scope, tree)
     if column is None:
         raise not_supported(tree, f"column {tree.fields['name']} is not one of its inputs")
     return column
@@ -352,6 +359,8 @@ EXPRESSIONS: dict[str, Maker] = {
     "Concat": partial(_text, name="concat", result="string", null_handling="ACCEPT_NULLS"),
     "Contains": partial(_text, name="contains", result="boolean"),
     "BitLength": partial(_text, name="bit_length", result="integer", count=True),
+    "DateAdd": partial(add_days, sign=1),
+    "DateSub": partial(add_days, sign=-1),
     "DayOfMonth": partial(_part_of_time, component="DAY"),
     "DayOfYear": partial(_part_of_time, component="DAY_OF_YEAR"),
     "Hour": partial(_part_of_time, component="HOUR", clock=True),
@@ -399,6 +408,7 @@ EXPRESSIONS: dict[str, Maker] = {
     "Substring": _substring,
     "Subtract": partial(arithmetic, name="subtract", overflow="ERROR"),
     "UnaryMinus": partial(same_type, name="negate"),
+    "TimestampAddInterval": add_interval,
     "Upper": partial(_text, name="upper", result="string"),
     "With": _with,
     "Year": partial(_part_of_time, component="YEAR"),

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from substrait_agg.functions.windows import WINDOWS_URN
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
 from substrait_agg.spark.catalyst.translation.scope import Scope, not_supported
+from substrait_agg.spark.catalyst.translation.times import DAY, interval_of
 from substrait_agg.spark.catalyst.translation.types import SparkType, Typed, type_of
 
 _WINDOW, _SESSION = "spark.timeWindow", "spark.sessionWindow"
-_DAY = 86_400 * 10**6
-"""Microseconds of a day."""
 
 
 def is_window(alias: SparkTree) -> bool:
@@ -71,7 +70,7 @@ def _micros(value: SparkTree, literal: SparkTree) -> int:
     duration = literal.fields.get("value")
     if isinstance(duration, list):  # an interval: months, days and microseconds
         months, days, micros = duration
-        duration = None if months else days * _DAY + micros
+        duration = None if months else days * DAY + micros
     text = str(duration)
     if literal.kind != "Literal" or not text.lstrip("-").isdigit():
         raise not_supported(value, "a window whose durations are not constant")
@@ -82,14 +81,8 @@ def _call(
     scope: Scope, name: str, value: SparkTree, time: Typed, durations: Sequence[int]
 ) -> Typed:
     interval = SparkType("interval day", nullable=False)
-    arguments = [time, *(Typed(_duration(micros), interval) for micros in durations)]
+    arguments = [time, *(Typed(interval_of(micros), interval) for micros in durations)]
     start = {"name": "start", "type": time.type.name, "nullable": True}
     end = {"name": "end", "type": time.type.name, "nullable": True}
     type_ = type_of({"type": "struct", "fields": [start, end]}, nullable=time.type.nullable)
     return scope.call(WINDOWS_URN, name, arguments, type_)
-
-
-def _duration(micros: int) -> dict[str, object]:
-    days, rest = divmod(micros, _DAY)
-    body = {"days": days, "subseconds": str(rest), "precision": 6}
-    return {"literal": {"intervalDayToSecond": body}}

@@ -1,0 +1,162 @@
+"""The clock as a source, and queries that ask for the time: their rows change as time goes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from pathlib import Path
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+
+import substrait_agg as sa
+from substrait_agg.connect.clock import Clock, connect
+from substrait_agg.connect.protocol import WEIGHT, TableSource
+from substrait_agg.errors import InputRefused, UsageError
+from substrait_agg.flow.graph.join import Join
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.operator.join import lookup
+from substrait_agg.state.arrangement import Matches
+from tests.e2e.plans import COMPARISON, Builder, Json, column, projected, read
+from tests.joins.local_flow import LocalFlow
+
+DAYS = {"id": "i64", "day": "date"}
+START = dt.date(2026, 1, 1)
+
+
+def variable(name: str, type_: Json) -> Json:
+    return {"executionContextVariable": {name: {"nullability": "NULLABILITY_REQUIRED", **type_}}}
+
+
+TODAY = variable("currentDate", {})
+NOW = variable("currentTimestamp", {"precision": 6})
+
+
+def opened(**options: str) -> Clock:
+    return connect({"now": TableSource("now", "", options)})
+
+
+def test_an_instant_retracts_the_one_before() -> None:
+    clock = opened(at="2026-03-29T00:30:00Z", zone="Europe/Berlin")
+    clock.begin({"now": ["today", "now"]}, "c", None)
+    first = clock.latest(None, float("inf"))
+    assert first is not None
+    assert clock.latest(first, float("inf")) is None
+    later = str(int(first) + 23 * 3600 * 10**6)
+    (rows,) = clock.read(first, later).values()
+    moments = [dt.datetime(2026, 3, 29, hour, 30, tzinfo=dt.UTC) for hour in (0, 23)]
+    assert rows.to_pylist() == [
+        {"today": dt.date(2026, 3, 29), "now": moments[0], WEIGHT: -1},
+        {"today": dt.date(2026, 3, 30), "now": moments[1], WEIGHT: 1},
+    ]
+    assert clock.read(None, first)["now"].column(WEIGHT).to_pylist() == [1]
+
+
+def test_the_time_of_the_machine_goes_in_steps() -> None:
+    clock = opened(every="10s")
+    with patch("time.time_ns", return_value=100 * 10**9):
+        first = clock.latest(None, 0)
+    assert first == str(100 * 10**6)
+    for seconds, wanted in ((50, None), (109, None), (110, str(110 * 10**6))):
+        with patch("time.time_ns", return_value=seconds * 10**9):
+            assert clock.latest(first, 0) == wanted
+
+
+@pytest.mark.parametrize(
+    "options", [{"every": "soon"}, {"every": "0s"}, {"zone": "Mars"}, {"at": "noon"}]
+)
+def test_a_wrong_option_is_named(options: dict[str, str]) -> None:
+    with pytest.raises(UsageError) as refused:
+        opened(**options)
+    assert refused.value.code == "SPEC_OPTION_BAD"
+    assert next(iter(options)) in refused.value.message
+
+
+def test_a_position_of_another_source_is_refused() -> None:
+    with pytest.raises(InputRefused) as refused:
+        opened().begin({}, "c", "lsn")
+    assert refused.value.code == "SOURCE_POSITION_GONE"
+
+
+# --- queries -------------------------------------------------------------------------------------
+
+
+def ticks(*days: int | None) -> pa.Table:
+    """The row of the first of two days goes, that of the other one comes."""
+    rows = [(day, sign) for day, sign in zip(days, (-1, 1), strict=True) if day is not None]
+    return pa.table(
+        {
+            "today": pa.array([START + dt.timedelta(day) for day, _ in rows]),
+            "now": pa.array(
+                [dt.datetime(2026, 1, 1 + day, tzinfo=dt.UTC) for day, _ in rows],
+                pa.timestamp("us", "UTC"),
+            ),
+            WEIGHT: pa.array([sign for _, sign in rows], pa.int64()),
+        }
+    )
+
+
+def upcoming(b: Builder) -> Json:
+    condition = b.call("gte:any_any", COMPARISON, column(1), TODAY, output="bool")
+    return {"filter": {"input": read("t", DAYS), "condition": condition}}
+
+
+def test_rows_leave_a_filter_as_time_goes(tmp_path: Path) -> None:
+    """A day reads only the rows between the old and the new date, however many there are."""
+    b = Builder()
+    flow = lower(
+        sa.load(b.plan(upcoming(b), "id", "day").encode()).bind(),
+        weights={("system", "clock"): "weighted"},
+    )
+    assert [node.kind for node in flow.operators if isinstance(node, Join)] == ["semi"]
+    run = LocalFlow(flow, tmp_path)
+    rows = [(n, START + dt.timedelta(n)) for n in range(100)]
+    table = pa.table({"id": [n for n, _ in rows], "day": [d for _, d in rows], WEIGHT: [1] * 100})
+    run.batch({"t": table, "system.clock": ticks(None, 0)})
+    assert run.view == Counter(rows)
+    found: list[int] = []
+    stored = lookup.RangeLookup.iter_stored
+
+    def count_rows(
+        self: lookup.RangeLookup, probes: lookup.ProbeSet, old: lookup.Arrangement
+    ) -> list[Matches]:
+        parts = list(stored(self, probes, old))
+        found.extend(part.rows.num_rows for part in parts)
+        return parts
+
+    with patch.object(lookup.RangeLookup, "iter_stored", count_rows):
+        run.batch({"system.clock": ticks(0, 3)})
+    assert run.view == Counter(rows[3:])
+    assert sum(found) < 20
+    run.batch({"system.clock": ticks(3, 1)})
+    assert run.view == Counter(rows[1:])
+
+
+def test_a_column_has_the_instant_of_the_version(tmp_path: Path) -> None:
+    b = Builder()
+    relation = projected(read("t", DAYS), 2, column(0), NOW, NOW)
+    flow = lower(
+        sa.load(b.plan(relation, "id", "at", "again").encode()).bind(),
+        weights={("system", "clock"): "weighted"},
+    )
+    run = LocalFlow(flow, tmp_path)
+    table = pa.table({"id": [1], "day": [START], WEIGHT: [1]})
+    run.batch({"t": table, "system.clock": ticks(None, 0)})
+    run.batch({"system.clock": ticks(0, 3)})
+    at = dt.datetime(2026, 1, 4, tzinfo=dt.UTC)
+    ((row, weight),) = run.view.items()
+    assert (row[0], row[1], row[2], weight) == (1, at, at, 1)
+
+
+def test_a_variable_elsewhere_is_refused() -> None:
+    b = Builder()
+    zone = variable("currentTimezone", {})
+    for relation in (
+        projected(read("t", DAYS), 2, zone),
+        {"sort": {"input": read("t", DAYS), "sorts": [{"expr": TODAY, "direction": 1}]}},
+    ):
+        problems = sa.validate(
+            b.plan(relation, *["a"] * (1 if "project" in relation else 2)).encode()
+        ).problems
+        assert "EXPRESSION_NOT_SUPPORTED" in {p.code for p in problems if p.level == "error"}
