@@ -151,7 +151,7 @@ def key_text(key: ExplainedKey) -> str:
 def no_keys(operator: ExplainedOperator) -> str:
     """Return the text for an operator without keys."""
     if operator.kind == "join":
-        return "none (every row of one input matches every row of the other)"
+        return "none (rows match by their condition alone)"
     return f"none (one {'group per grouping set' if operator.sets else 'global group'})"
 
 
