@@ -37,16 +37,16 @@ def codes(*arguments: Any) -> list[str]:
 def test_validate_takes_the_types_of_the_source(tmp_path: Path) -> None:
     spec = source(tmp_path / "t", k=pa.array([1], pa.int64()), v=["x"])
     assert codes(untyped()) == ["SCHEMA_TYPES_MISSING"]
-    assert codes(untyped(), "lenient", (), {"t": spec, "other": "parquet:none"}) == []
-    assert codes(untyped(), "lenient", (), {"other": spec}) == ["SCHEMA_TYPES_MISSING"]
-    assert codes(untyped(), "strict", (), {"t": spec}) == ["SCHEMA_TYPES_MISSING"]
+    assert codes(untyped(), "lenient", {"t": spec, "other": "parquet:none"}) == []
+    assert codes(untyped(), "lenient", {"other": spec}) == ["SCHEMA_TYPES_MISSING"]
+    assert codes(untyped(), "strict", {"t": spec}) == ["SCHEMA_TYPES_MISSING"]
 
 
 def test_problems_behind_the_missing_types_are_found(tmp_path: Path) -> None:
     plan = json.loads(untyped())
     plan["relations"][0]["root"]["names"] = ["k"]
     spec = source(tmp_path / "t", k=["x"], v=["x"])
-    assert codes(json.dumps(plan), "lenient", (), {"t": spec}) == ["NAMES_COUNT"]
+    assert codes(json.dumps(plan), "lenient", {"t": spec}) == ["NAMES_COUNT"]
 
 
 def test_explain_shows_the_types_of_the_source(tmp_path: Path) -> None:

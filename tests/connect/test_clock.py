@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -20,6 +21,9 @@ from substrait_agg.operator.join import lookup
 from substrait_agg.state.arrangement import Matches
 from tests.e2e.plans import COMPARISON, Builder, Json, column, projected, read
 from tests.joins.local_flow import LocalFlow
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DAYS = {"id": "i64", "day": "date"}
 START = dt.date(2026, 1, 1)
@@ -160,3 +164,48 @@ def test_a_variable_elsewhere_is_refused() -> None:
             b.plan(relation, *["a"] * (1 if "project" in relation else 2)).encode()
         ).problems
         assert "EXPRESSION_NOT_SUPPORTED" in {p.code for p in problems if p.level == "error"}
+
+
+QUERIES = {
+    "recent": "SELECT id FROM orders WHERE at > now() - INTERVAL '1' HOUR",
+    "between": "SELECT id FROM orders WHERE at BETWEEN now() - INTERVAL 90 MINUTES AND current_timestamp",
+    "late": "SELECT id, current_date AS day, datediff(current_date, date(at)) AS days FROM orders",
+    "week": "SELECT id FROM orders WHERE date(at) >= date_sub(current_date, 1)",
+    "counts": "SELECT current_date, count_if(at < now()) AS n, max(now()) AS m FROM orders GROUP BY current_date",
+    "text": "SELECT id, date_format(now(), 'yyyy-MM') AS month FROM orders WHERE at < now()",
+}
+ORDERS = [(n, f"2026-01-31 1{n}:30:00") for n in range(5)]
+INSTANTS = ("2026-01-31T12:00:00Z", "2026-02-01T11:15:00Z", "2026-02-02T00:00:00Z")
+
+
+def answers(spark: SparkSession, query: str, instant: str) -> list[tuple[object, ...]]:
+    """The answer of Spark with the instant written out."""
+    rows = ", ".join(f"({n}, TIMESTAMP'{at}')" for n, at in ORDERS)
+    for name in ("now()", "current_timestamp"):
+        query = query.replace(name, f"TIMESTAMP'{instant}'")
+    query = query.replace("current_date", f"DATE'{instant[:10]}'")
+    table = f"WITH orders AS (SELECT * FROM VALUES {rows} AS o(id, at)) "
+    return rows_of(spark.sql(table + query).toArrow())
+
+
+def rows_of(table: pa.Table) -> list[tuple[object, ...]]:
+    return sorted(tuple(row.values()) for row in table.to_pylist())
+
+
+def test_views_of_the_time_are_those_of_spark_at_each_instant(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lines = [f'{{"id": {n}, "at": "{at.replace(" ", "T")}Z"}}' for n, at in ORDERS]
+    (tmp_path / "orders").mkdir()
+    (tmp_path / "orders" / "1.json").write_text("\n".join(lines))
+    tables = "CREATE TABLE orders (id BIGINT, at TIMESTAMP); "
+    plans = {name: sa.sql(tables + query) for name, query in QUERIES.items()}
+    for instant in INSTANTS:
+        sources = {
+            "orders": f"json:{tmp_path / 'orders'}",
+            "system.clock": f"clock:?at={instant}",
+        }
+        sa.run(plans, sources, checkpoint=tmp_path / "c").wait()
+        for name, query in QUERIES.items():
+            view = sa.open_view(tmp_path / "c", name).to_arrow()
+            assert rows_of(view) == answers(spark, query, instant), (name, instant)

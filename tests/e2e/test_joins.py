@@ -362,6 +362,7 @@ def test_another_measure_above_keeps_the_state_of_the_join(tmp_path: Path) -> No
     assert sa.open_state(checkpoint).verify().ok
 
 
+@pytest.mark.usefixtures("spark")
 def test_a_join_of_which_less_is_read_keeps_the_columns_that_remain(tmp_path: Path) -> None:
     """Rows that are equal then become one. A column that was dropped comes back from the files."""
     feeds = _feeds()

@@ -24,7 +24,7 @@ DIFFERENT = {
     "a measure": ("SELECT sum(x) AS s FROM t", "SELECT sum(k) AS s FROM t", "measure sum(k)"),
     "a join": (JOIN.format(""), JOIN.format("LEFT"), "operator 0 kind was inner and is left"),
     "a set operation": (SETS.format("INTERSECT"), SETS.format("EXCEPT"), "operator 0 operation was intersection_multiset and is minus_primary"),
-    "an operator": (SETS.format("UNION ALL"), SETS.format("UNION"), "operator 0 was distinct and is aggregate"),
+    "an operator": (SETS.format("UNION ALL"), SETS.format("UNION"), "operator 0 was Distinct and is Aggregate"),
 }  # fmt: skip
 """What differs, a plan, another plan, and a part of the message."""
 

@@ -282,12 +282,6 @@ REFUSED: dict[str, tuple[str, Condition]] = {
         lambda q: exists(joined("left", q.u, q.of_key(), compare(q.b, "equal", 1, 4)))),
     "two columns": ("SUBQUERY_COLUMNS", lambda q: among(q.u, column(1))),
     "values without a common type": ("JOIN_KEY_TYPES", lambda q: among(q.only(q.u), literal("string", "a"))),
-    "not in of four nullable values": (
-        "SUBQUERY_NOT_SUPPORTED",
-        lambda q: q.no(among(
-            projected(q.u, 3, column(0), column(1), column(0), column(1)),
-            column(0), column(1), column(1), column(0),
-        ))),
 }  # fmt: skip
 
 

@@ -24,7 +24,11 @@ ORDERED = frozenset(
 )  # fmt: skip
 """Kinds of types by whose values an arrangement can be ordered (`operator.join.lookup`)."""
 
-_EXACT = frozenset({*INTEGER_BITS, "decimal"})
+_CONVERTED = (
+    frozenset({*INTEGER_BITS, "decimal"}),
+    frozenset({"date", "precision_timestamp", "precision_timestamp_tz"}),
+)
+"""Kinds between whose types every operator converts values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +138,12 @@ def _operands(condition: Expr) -> tuple[Expr, ...]:
 
 
 def _is_plain(expression: Expr) -> bool:
-    """Return whether an expression is a column, with constants added and as another exact number."""
+    """Return whether an expression is a column, with constants added, or as another type."""
     match expression:
         case Call(function="add" | "subtract", arguments=arguments):
             return all(_is_plain(a) or isinstance(a, Constant) for a in arguments)
         case Conversion(type=target, input=inner):
-            return {target.kind, inner.type.kind} <= _EXACT and _is_plain(inner)
+            kinds = {target.kind, inner.type.kind}
+            return any(kinds <= group for group in _CONVERTED) and _is_plain(inner)
         case _:
             return isinstance(expression, Column)

@@ -73,6 +73,7 @@ def _environment() -> Environment:
     templates = Environment(
         loader=FunctionLoader(_source),
         autoescape=True,
+        keep_trailing_newline=True,
         undefined=StrictUndefined,
         finalize=lambda value: printable(value) if type(value) is str else value,
     )

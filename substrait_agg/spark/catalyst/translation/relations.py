@@ -37,6 +37,7 @@ from substrait_agg.spark.catalyst.translation.tables import (
     table_of,
 )
 from substrait_agg.spark.catalyst.translation.time_windows import is_window, window
+from substrait_agg.spark.catalyst.translation.times import with_clock
 from substrait_agg.spark.catalyst.translation.types import (
     ColumnOf,
     Relation,
@@ -150,9 +151,9 @@ def _generate(tree: SparkTree, context: PlanContext) -> Relation:
 
 def _aggregate(tree: SparkTree, context: PlanContext) -> Relation:
     """Aggregate, then compute the expressions over keys and measures."""
-    below = _child(tree, context)
-    scope = scope_of(context, below.columns)
     keys, results = tree.fields["groupingExpressions"], tree.fields["aggregateExpressions"]
+    below = with_clock(_child(tree, context), [*keys, *results], context)
+    scope = scope_of(context, below.columns)
     typed_keys = [scope.value(key) for key in keys]
     measures = {m.same: m for result in results for m in result.walk() if is_measure(m)}
     if any(is_pivot(one) for one in measures.values()):

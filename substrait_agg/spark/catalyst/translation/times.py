@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
-from substrait_agg.spark.catalyst.translation.scope import Scope, cast, in_other_zone, not_supported
-from substrait_agg.spark.catalyst.translation.types import SparkType, Typed
+from substrait_agg.spark.catalyst.translation.scope import (
+    PlanContext,
+    Scope,
+    cast,
+    emit_only,
+    in_other_zone,
+    not_supported,
+    scope_of,
+)
+from substrait_agg.spark.catalyst.translation.types import ColumnOf, Relation, SparkType, Typed
 
 DAY = 86_400_000_000
 """Microseconds of a day."""
 _MOST_DAYS = 1_000_000
+_OF_TIME = re.compile(r"interval (day|hour|minute|second)( to \w+)?")
+"""Types of intervals of days to seconds."""
 
 
 def clock_value(scope: Scope, tree: SparkTree) -> Typed:
@@ -25,10 +38,23 @@ def clock_value(scope: Scope, tree: SparkTree) -> Typed:
     return Typed({"executionContextVariable": {_camel(name): body}}, type_)
 
 
+def with_clock(below: Relation, readers: Iterable[SparkTree], context: PlanContext) -> Relation:
+    """Return a relation with the columns of the time that expressions above it read."""
+    read = {node.id: node for tree in readers for node in tree.walk() if "clock" in node.metadata}
+    if not read:
+        return below
+    scope = scope_of(context, below.columns)
+    values = [*scope.columns.values(), *(scope.value(node) for node in read.values())]
+    times = (
+        ColumnOf(id, "", value.type) for id, value in zip(read, values[-len(read) :], strict=True)
+    )
+    return Relation(emit_only(below, values), (*below.columns, *times))
+
+
 def add_interval(scope: Scope, tree: SparkTree) -> Typed:
     """Return an instant plus a constant interval of days and microseconds."""
     point, interval = tree.children
-    if interval.kind != "Literal" or not str(interval.type).startswith("interval day"):
+    if interval.kind != "Literal" or not _OF_TIME.fullmatch(str(interval.type)):
         raise not_supported(tree, "only with a constant interval of days to seconds")
     if tree.zone not in ("", "UTC"):
         raise in_other_zone(tree)
