@@ -10,9 +10,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 
 from substrait_agg.arguments import microseconds
-from substrait_agg.connect.protocol import WEIGHT, ConnectedTable, TableSource
+from substrait_agg.connect.protocol import CLOCK_COLUMNS, WEIGHT, ConnectedTable, TableSource
 from substrait_agg.errors import InputRefused, UsageError
-from substrait_agg.plan.clock import CLOCK_COLUMNS
 
 SCHEMA = pa.schema(zip(CLOCK_COLUMNS, (pa.timestamp("us", "UTC"), pa.date32()), strict=True))
 DEFAULT_EVERY = "1m"

@@ -21,6 +21,12 @@ WEIGHT = "__weight"
 """Column of `Connector.read`: 1 for a row that is new, -1 for a row that is gone (int64)."""
 
 
+CLOCK_TABLE = ("system", "clock")
+"""The table that tells the time of a version (`substrait_agg.connect.clock`)."""
+CLOCK_COLUMNS = ("now", "today")
+"""Its columns: the instant of the version, and the date in the zone of its source."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableSource:
     """A table as the user names it: ``FORMAT:LOCATION?key=value&...``.

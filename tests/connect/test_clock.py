@@ -178,7 +178,7 @@ ORDERS = [(n, f"2026-01-31 1{n}:30:00") for n in range(5)]
 INSTANTS = ("2026-01-31T12:00:00Z", "2026-02-01T11:15:00Z", "2026-02-02T00:00:00Z")
 
 
-def answers(spark: SparkSession, query: str, instant: str) -> list[tuple[object, ...]]:
+def spark_answers(spark: SparkSession, query: str, instant: str) -> list[tuple[object, ...]]:
     """The answer of Spark with the instant written out."""
     rows = ", ".join(f"({n}, TIMESTAMP'{at}')" for n, at in ORDERS)
     for name in ("now()", "current_timestamp"):
@@ -208,4 +208,4 @@ def test_views_of_the_time_are_those_of_spark_at_each_instant(
         sa.run(plans, sources, checkpoint=tmp_path / "c").wait()
         for name, query in QUERIES.items():
             view = sa.open_view(tmp_path / "c", name).to_arrow()
-            assert rows_of(view) == answers(spark, query, instant), (name, instant)
+            assert rows_of(view) == spark_answers(spark, query, instant), (name, instant)

@@ -14,8 +14,8 @@ from substrait_agg.bind.conversions import convert
 from substrait_agg.bind.expressions.subqueries import add_column
 from substrait_agg.bind.subqueries.decorrelate import Decorrelated
 from substrait_agg.bind.subqueries.joins import BoundSubquery
+from substrait_agg.connect.protocol import CLOCK_COLUMNS, CLOCK_TABLE
 from substrait_agg.plan import model
-from substrait_agg.plan.clock import CLOCK_COLUMNS, CLOCK_TABLE
 from substrait_agg.plan.types import Type
 
 _TYPES = (Type("precision_timestamp_tz", nullable=False, params=(6,)), Type("date", nullable=False))

@@ -14,8 +14,8 @@ from typing import Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 from substrait_agg.bind.plan.table_sources import has_source
+from substrait_agg.connect.protocol import CLOCK_TABLE
 from substrait_agg.errors import InputRefused
-from substrait_agg.plan.clock import CLOCK_TABLE
 from substrait_agg.plan.files import PlanFile, table_path
 from substrait_agg.spark.sources.files import is_glob
 from substrait_agg.spark.sources.specs import SourceSpec, Table, parse_spec

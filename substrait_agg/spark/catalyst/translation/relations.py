@@ -36,8 +36,7 @@ from substrait_agg.spark.catalyst.translation.tables import (
     rows_of_python,
     table_of,
 )
-from substrait_agg.spark.catalyst.translation.time_windows import is_window, window
-from substrait_agg.spark.catalyst.translation.times import with_clock
+from substrait_agg.spark.catalyst.translation.times import is_window, window, with_clock
 from substrait_agg.spark.catalyst.translation.types import (
     ColumnOf,
     Relation,
