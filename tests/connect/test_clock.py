@@ -18,7 +18,7 @@ from substrait_agg.errors import InputRefused, UsageError
 from substrait_agg.flow.graph.join import Join
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.operator.join import lookup
-from substrait_agg.state.arrangement import Matches
+from substrait_agg.state.arrangement import Arrangement, Matches
 from tests.e2e.plans import COMPARISON, Builder, Json, column, projected, read
 from tests.joins.local_flow import LocalFlow
 
@@ -123,7 +123,7 @@ def test_rows_leave_a_filter_as_time_goes(tmp_path: Path) -> None:
     stored = lookup.RangeLookup.iter_stored
 
     def count_rows(
-        self: lookup.RangeLookup, probes: lookup.ProbeSet, old: lookup.Arrangement
+        self: lookup.RangeLookup, probes: lookup.ProbeSet, old: Arrangement
     ) -> list[Matches]:
         parts = list(stored(self, probes, old))
         found.extend(part.rows.num_rows for part in parts)
