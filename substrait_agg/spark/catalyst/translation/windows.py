@@ -14,6 +14,7 @@ from substrait_agg.spark.catalyst.translation.scope import (
     decimal_constant,
     not_supported,
 )
+from substrait_agg.spark.catalyst.translation.times import DAY, interval_of
 from substrait_agg.spark.catalyst.translation.types import INTEGERS, SparkType, Typed
 
 RANKINGS: Mapping[str, str] = {"DenseRank": "dense_rank", "Rank": "rank", "RowNumber": "row_number"}
@@ -32,8 +33,6 @@ _BOUNDS: Mapping[str, Mapping[str, Any]] = {
 _ROWS, _VALUES = "BOUNDS_TYPE_ROWS", "BOUNDS_TYPE_RANGE"
 _FRAMES = {"RowFrame": _ROWS, "RangeFrame": _VALUES}
 _FLOATS = {"float": "fp32", "double": "fp64"}
-_DAY = 86_400 * 10**6
-"""Microseconds of a day."""
 
 
 def window_function(
@@ -191,7 +190,7 @@ def _translate_bound(
     elif type_ in _FLOATS:
         side = {"offsetExpr": {"literal": {_FLOATS[type_]: float(size)}}}
     elif key == "date":
-        side = {"offsetExpr": _interval(frame, "interval day", int(size) * _DAY, key)}
+        side = {"offsetExpr": _interval(frame, "interval day", int(size) * DAY, key)}
     elif SparkType(type_).digits:
         side = {"offsetExpr": decimal_constant(size, SparkType(type_, nullable=False)).message}
     elif type_ not in INTEGERS:
@@ -219,12 +218,9 @@ def _distance(frame: SparkTree, tree: SparkTree) -> tuple[Decimal, str]:
 def _interval(frame: SparkTree, type_: str, size: int, key: str) -> dict[str, Any]:
     """Return a literal of an interval of microseconds or months."""
     of_months = "month" in type_ or "year" in type_
-    if key == "timestamp" and (of_months or size >= _DAY):
+    if key == "timestamp" and (of_months or size >= DAY):
         reason = "with a distance of days, whose length depends on the time zone: order by a timestamp_ntz"
         raise not_supported(frame, reason)
     if of_months:
         return {"literal": {"intervalYearToMonth": {"months": size}}}
-    days, rest = divmod(size, _DAY)
-    return {
-        "literal": {"intervalDayToSecond": {"days": days, "subseconds": str(rest), "precision": 6}}
-    }
+    return interval_of(size)
