@@ -37,7 +37,7 @@ PIECE_BYTES = 1 << 28  # maximal size of rows read at once
 SCAN_ROWS = 1 << 20  # rows that a scan reads at once
 COMPRESSED_ROWS = 1 << 16  # maximal rows of a compressed run, which is read completely
 COMPRESSED_BYTES = 1 << 22  # maximal size of such a run before compression
-_UNFOLDED = 1 << 25  # earlier builds compressed up to 16 MiB; Arrow adds padding between columns
+_UNFOLDED = 1 << 25  # far above COMPRESSED_BYTES: Arrow adds padding between columns
 HASH_MAX = (1 << 64) - 1
 
 
