@@ -12,7 +12,7 @@ from substrait_agg.api.checkpoints import open_state
 from substrait_agg.arguments import check_types
 from substrait_agg.checked_plan import Checked, Plan, PlanSource, as_plan
 from substrait_agg.errors import PlanRefused, UsageError, checked_choice
-from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
+from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS, WeightKind
 from substrait_agg.optional_packages import require
 from substrait_agg.problem_kinds import Mode
 from substrait_agg.problems import Problem
@@ -266,14 +266,17 @@ def _specs(
 def _known_sources(views: BoundViews, specs: Mapping[str, SourceSpec]) -> KnownSources:
     """Return what SPECs say about the tables of plans."""
     from substrait_agg.bind.plan.table_sources import find_table
+    from substrait_agg.connect.protocol import CLOCK_TABLE
     from substrait_agg.explanation.explain import KnownSources
     from substrait_agg.spark.sources.specs import weight_kind
 
     tables = list(dict.fromkeys(read.table for read in views.reads))
     places = ((find_table(name, tables), spec) for name, spec in specs.items())
     by_table = {table: spec for table, spec in places if table is not None}
+    # A run adds the clock by itself.
+    weights: dict[tuple[str, ...], WeightKind] = {t: "weighted" for t in tables if t == CLOCK_TABLE}
     return KnownSources(
-        {table: weight_kind(spec) for table, spec in by_table.items()},
+        weights | {table: weight_kind(spec) for table, spec in by_table.items()},
         {table: spec.upsert for table, spec in by_table.items() if spec.upsert is not None},
         {table: spec.changes for table, spec in by_table.items() if spec.changes},
     )

@@ -209,3 +209,10 @@ def test_views_of_the_time_are_those_of_spark_at_each_instant(
         for name, query in QUERIES.items():
             view = sa.open_view(tmp_path / "c", name).to_arrow()
             assert rows_of(view) == spark_answers(spark, query, instant), (name, instant)
+
+
+def test_explain_knows_that_the_clock_retracts() -> None:
+    b = Builder()
+    text = sa.explain(b.plan(upcoming(b), "id", "day").encode())
+    clock = text[text.index("operator 0: aggregate") :]
+    assert "input (inserts only)" not in clock
