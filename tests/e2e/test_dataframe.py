@@ -288,12 +288,7 @@ def test_views_equal_the_answers_of_spark(
         (lambda t, _: t.select(F.rand()), "DATAFRAME_EXPRESSION"),
         (lambda t, _: t.agg(F.try_sum("n")), "DATAFRAME_EXPRESSION"),
         (lambda t, _: t.agg(F.avg(F.col("price").cast("decimal(38,21)"))), "DATAFRAME_EXPRESSION"),
-        (lambda t, _: t.select(F.expr("lag(n) IGNORE NULLS OVER (ORDER BY id)")), "DATAFRAME_EXPRESSION"),
-        (lambda t, _: t.select(F.first("n", ignorenulls=True).over(in_order())), "DATAFRAME_EXPRESSION"),
-        (lambda t, _: t.select(F.expr("sum(n) OVER (ORDER BY day RANGE INTERVAL 1 MONTH PRECEDING)")), "DATAFRAME_EXPRESSION"),
         (lambda t, _: t.select(F.expr("sum(n) OVER (ORDER BY CAST(at AS TIMESTAMP) RANGE INTERVAL 1 DAY PRECEDING)")), "DATAFRAME_EXPRESSION"),
-        (lambda t, _: t.select(F.expr("sum(n) OVER (ORDER BY x RANGE 1D PRECEDING)")), "DATAFRAME_EXPRESSION"),
-        (lambda t, _: t.select(F.expr("count(*) FILTER (WHERE ok) OVER (PARTITION BY name)")), "DATAFRAME_EXPRESSION"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_plan_is_refused_with_its_code(

@@ -413,6 +413,7 @@ def test_another_join_is_refused(tmp_path: Path, other: str) -> None:
     assert views[max(views)] == _amounts(4)
 
 
+@pytest.mark.usefixtures("spark")
 def test_other_groups_of_a_join_are_made_from_its_files(tmp_path: Path) -> None:
     feeds = _feeds()
     some = [Feed(f.table, f.columns, f.how, f.batches[:2]) for f in feeds]

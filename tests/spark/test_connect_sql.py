@@ -29,7 +29,7 @@ SELECT kind, levenshtein(kind, 'x') AS distance, sum(amount) AS `total ä` FROM 
 GROUP BY kind"""
 WRONG = "CREATE TABLE items (item int);\nSELECT 'ä' AS a,\n  price FROM items"
 CHANGING = "SELECT item + rand() AS r, uuid() AS u FROM sales"
-UNSUPPORTED = "SELECT item,\n  array_agg(item) OVER (ORDER BY item ROWS 1 PRECEDING) FROM sales"
+UNSUPPORTED = "SELECT item FROM sales\nORDER BY item + unix_seconds(now()) LIMIT 1"
 PIPELINE = """CREATE TABLE items (item int, price decimal(10, 2));
 CREATE MATERIALIZED VIEW totals AS SELECT sum(p) AS total FROM prices;
 CREATE TEMPORARY VIEW prices AS SELECT price * 2 AS p FROM items;"""
@@ -100,7 +100,7 @@ def test_plans_and_errors_are_those_of_a_process_without_connect(
     pq.write_table(pa.table({"item": [1], "amount": [2.5]}), _folder(tmp_path / "sales") / "1")
     expected = json.loads(json.dumps(planned(tmp_path, spark)))
     assert (expected["wrong"]["line"], expected["wrong"]["column"]) == (3, 3)
-    assert "SQL:2:3" in expected["problems"][0]
+    assert "SQL:2:" in expected["problems"][0]
     assert "also at SQL:1:" in expected["changing"]["excerpt"]
     assert in_connect(tmp_path, "planned", SPARK_REMOTE=NOWHERE) == expected
 

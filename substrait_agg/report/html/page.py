@@ -39,13 +39,14 @@ def page(title: str, body: str, script: str = "", style: str = "", *, reads: boo
         style: more CSS, after ``page.css``; it must not contain ``</style``.
         reads: whether the script may read from the server of the page.
     """
-    return template("report/html/templates/page.html.j2").render(
+    html = template("report/html/templates/page.html.j2").render(
         policy=content_policy(script, style, reads=reads),
         title=title,
         style=asset("page.css") + style,
         body=body,
         script=asset("page.js") + script,
     )
+    return html + "\n"
 
 
 def template(name: str) -> Template:
@@ -73,7 +74,6 @@ def _environment() -> Environment:
     templates = Environment(
         loader=FunctionLoader(_source),
         autoescape=True,
-        keep_trailing_newline=True,
         undefined=StrictUndefined,
         finalize=lambda value: printable(value) if type(value) is str else value,
     )

@@ -79,7 +79,7 @@ def plan_of_tree(spark: SparkSession, analyzed: Any, names: Sequence[str] = ()) 
 
 def _plan(spark: SparkSession, analyzed: Any, names: Sequence[str]) -> PlannedTree:
     helper = new_helper(spark)
-    refusals = check_tree(tree_of(helper.json(analyzed)))
+    refusals = check_tree(tree_of(helper.json(analyzed)), has_clock=True)
     if refusals:
         raise NotMaintained(refusals)
     jvm: Any = spark._jvm

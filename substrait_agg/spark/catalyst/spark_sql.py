@@ -55,7 +55,7 @@ def spark_expression(call: Call, arguments: Sequence[SparkColumn]) -> SparkColum
 
 
 def _check(text: str, tree: SparkTree, call: Call) -> None:
-    refusals = check_tree(tree)
+    refusals = check_tree(tree, has_clock=False)
     if refusals:
         raise _refuse(text, refusals[0].message)
     if any(node.kind in _OF_ROWS for node in tree.walk()):

@@ -20,6 +20,12 @@ _CHANGING: Mapping[str, str] = {
     "SparkVersion": "version",
 }
 """Class of an expression that changes although no table does -> its name in SQL."""
+_CLOCK: Mapping[str, str] = {
+    "CurrentDate": "current_date",
+    "CurrentTimestamp": "current_timestamp",
+    "Now": "now",
+}
+"""The same for what the clock of a run tells, but not Spark when it computes a text of a plan."""
 _NEEDS_ARGUMENT = ("UnixTimestamp",)
 
 _USER_FUNCTIONS = (
@@ -28,21 +34,26 @@ _USER_FUNCTIONS = (
 )  # fmt: skip
 
 
-def check_tree(tree: SparkTree) -> list[Refusal]:
-    """Return refusals for values that change without a table, and for functions of users."""
-    return list(_refusals(tree, set()))
+def check_tree(tree: SparkTree, *, has_clock: bool) -> list[Refusal]:
+    """Return refusals for values that change without a table, and for functions of users.
+
+    Args:
+        tree: a plan or an expression.
+        has_clock: whether the clock of a run gives the time.
+    """
+    return list(_refusals(tree, _CHANGING if has_clock else {**_CHANGING, **_CLOCK}, set()))
 
 
-def _refusals(tree: SparkTree, seen: set[int]) -> Iterator[Refusal]:
+def _refusals(tree: SparkTree, changing: Mapping[str, str], seen: set[int]) -> Iterator[Refusal]:
     if tree.number in seen:
         return
     seen.add(tree.number)
     if tree.kind == "AggregateExpression":  # first(x) counts as changing in Spark; its rows do not
         seen.add(tree.children[0].number)
         for child in tree.children[0].children:
-            yield from _refusals(child, seen)
-    if tree.kind in _CHANGING and not (tree.kind in _NEEDS_ARGUMENT and tree.children):
-        yield _refuse_changing(tree, _CHANGING[tree.kind])
+            yield from _refusals(child, changing, seen)
+    if tree.kind in changing and not (tree.kind in _NEEDS_ARGUMENT and tree.children):
+        yield _refuse_changing(tree, changing[tree.kind])
     elif tree.kind in _USER_FUNCTIONS:
         yield Refusal(
             "function",
@@ -59,7 +70,7 @@ def _refusals(tree: SparkTree, seen: set[int]) -> Iterator[Refusal]:
     ):
         yield _refuse_changing(tree, tree.name)
     for child in (*tree.children, *_inner(tree)):
-        yield from _refusals(child, seen)
+        yield from _refusals(child, changing, seen)
 
 
 def _inner(tree: SparkTree) -> Iterator[SparkTree]:
