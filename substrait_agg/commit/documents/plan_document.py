@@ -25,7 +25,7 @@ from substrait_agg.explanation.tree import OperatorColumns
 from substrait_agg.functions.aggregates.accumulators import STORED_WEIGHT_KINDS, WeightKind
 
 PLAN = "plan.json"
-PLAN_FORMAT = 1
+PLAN_FORMAT = 6
 PARSED_DOCUMENTS = 8
 """Documents that stay parsed, by content: each reader of a checkpoint needs the same one."""
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
