@@ -15,8 +15,8 @@ from substrait_agg.problems import Problems
 def check_conditions(root: BoundRelation, problems: Problems) -> None:
     """Report the joins whose residual condition is not supported (`expressions.supports`).
 
-    A join operator tests the residual of every join except an inner one, which is a filter above
-    the join in the normal form.
+    A join operator tests the residual. In the normal form, inner joins have ranges only; their other
+    conditions are filters above them.
     """
     conditions = deep_call(_residuals, root)
     if not conditions:

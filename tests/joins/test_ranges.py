@@ -14,15 +14,16 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
-from substrait_agg.bind.bound import BoundPlan, BoundRelation, Expr, JoinKind
-from substrait_agg.bind.joins.ranges import find_range
+from substrait_agg.bind.bound import BoundPlan, BoundRelation, Call, Conversion, Expr, JoinKind
+from substrait_agg.bind.joins.ranges import find_range, is_range
 from substrait_agg.errors import RunFailed
+from substrait_agg.evaluation.expressions import supports
 from substrait_agg.flow.graph.join import Join
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.operator.join import lookup, step
 from substrait_agg.operator.join.lookup import order_codes
 from substrait_agg.operator.join.step import JoinOperator
-from substrait_agg.plan.types import I64
+from substrait_agg.plan.types import I64, Type
 from substrait_agg.state.arrangement import Matches
 from tests.bind import naive
 from tests.bind.bound_relations import call, col, cross, join, lit, read, where
@@ -154,6 +155,14 @@ def test_only_comparisons_of_both_sides_are_ranges() -> None:
         call("not_equal", col(0), col(2)),
     ):
         assert find_range(condition, 2) is None
+    silent = Call(I64, "add", (col(2), lit(1)), options=(("OVERFLOW", "SILENT"),))
+    unsigned = Type("u32", True)
+    for end in (silent, Conversion(unsigned, col(2), False)):
+        point = col(0, unsigned) if isinstance(end, Conversion) else col(0)
+        condition = call("gte", point, end)
+        assert find_range(condition, 2) is not None
+        assert not is_range(condition, 2), "an inner join tests it in a filter above"
+        assert not supports(condition)
     closed = find_range(call("and", call("gt", col(0), col(2)), BETWEEN), 2)
     assert closed is not None
     assert closed.is_closed

@@ -78,11 +78,11 @@ def find_range(condition: Expr | None, width: int) -> JoinRange | None:
         by_point.setdefault((one.port, one.point), {}).setdefault(one.at_least, one.end)
     ranges = []
     for (port, point), ends in by_point.items():
-        own = {at_least: _own(end, 1 - port, width) for at_least, end in ends.items()}
+        own = {at_least: _over_side(end, 1 - port, width) for at_least, end in ends.items()}
         tested = {_Comparison(port, point, end, at_least) for at_least, end in ends.items()}
         is_whole = all(any(one in tested for one in step) for step in steps)
         ranges.append(
-            JoinRange(port, _own(point, port, width), own.get(True), own.get(False), is_whole)
+            JoinRange(port, _over_side(point, port, width), own.get(True), own.get(False), is_whole)
         )
     return next((one for one in ranges if one.is_closed), next(iter(ranges), None))
 
@@ -96,7 +96,7 @@ def is_range(condition: Expr, width: int) -> bool:
     return plain and all(_compare(*step, width) for step in _steps(condition))
 
 
-def _own(expression: Expr, port: int, width: int) -> Expr:
+def _over_side(expression: Expr, port: int, width: int) -> Expr:
     if not port:
         return expression
     return rewrite(expression, lambda column: replace(column, ordinal=column.ordinal - width))
@@ -141,9 +141,17 @@ def _is_plain(expression: Expr) -> bool:
     """Return whether an expression is a column, with constants added, or as another type."""
     match expression:
         case Call(function="add" | "subtract", arguments=arguments):
-            return all(_is_plain(a) or isinstance(a, Constant) for a in arguments)
+            parts = all(_is_plain(a) or isinstance(a, Constant) for a in arguments)
+            return parts and _has_kernel(expression)
         case Conversion(type=target, input=inner):
             kinds = {target.kind, inner.type.kind}
-            return any(kinds <= group for group in _CONVERTED) and _is_plain(inner)
+            converted = any(kinds <= group for group in _CONVERTED) and _is_plain(inner)
+            return converted and not target.kind.startswith("u")
         case _:
             return isinstance(expression, Column)
+
+
+def _has_kernel(call: Call) -> bool:
+    """Return whether operators compute a sum: not of unsigned numbers, nor with a wrong one kept."""
+    overflow = dict(call.options).get("OVERFLOW", "ERROR")
+    return overflow == "ERROR" and not call.type.kind.startswith("u")

@@ -192,7 +192,7 @@ class RangeLookup(KeyLookup):
         return sum(int(self._places(probes, page)[1].sum()) for page in (rows, *pages))
 
     def _places(self, probes: ProbeSet, rows: pa.RecordBatch) -> tuple[Indices, Indices]:
-        """Return, per interval probes, its first row and their number.
+        """Return, per wanted interval, its first row and the number of its rows.
 
         Around points: per row the first of the points in their order, and their number.
         """
@@ -312,6 +312,8 @@ def _net_cover(low: Hashes, high: Hashes, weights: npt.NDArray[np.int64]) -> tup
     steps = np.concatenate([weights, -weights[stops]])
     order = edges.argsort(kind="stable")
     edges, cover = edges[order], steps[order].cumsum()
+    last = np.append(edges[1:] != edges[:-1], True)[: len(edges)]  # of the steps at one code
+    edges, cover = edges[last], cover[last]
     ends = np.append(edges[1:] - np.uint64(1), np.uint64(HASH_MAX))[: len(edges)]
     changed = cover != 0
     return _unite(
