@@ -193,7 +193,7 @@ def _active(random: np.random.Generator, newest: Int64s, *, hot: int) -> Int64s:
 
 
 def _urls(random: np.random.Generator) -> pa.Array:
-    """Return the address of each channel; nine in ten of those that are not hot name the channel."""
+    """Return the address of each channel. A hot channel has a fixed one; nine in ten others name the channel."""
     count = len(CHANNELS)
     folders = [_letters(random, count, 3, 6) for _ in range(3)]
     parts = [pa.scalar("https://www.nexmark.com"), *folders, pa.scalar("item.htm?query=1")]

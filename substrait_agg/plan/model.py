@@ -1,8 +1,4 @@
-"""The decoded plan: relations and expressions as written, independent of protobuf.
-
-Each has its path in the plan message. Nothing is resolved: functions have their declared names, and
-output types are the declared ones, or None.
-"""
+"""The decoded plan as written, with paths in the message: functions have their declared names and types."""
 
 from __future__ import annotations
 
@@ -240,12 +236,7 @@ class Subquery:
 
 @dataclass(frozen=True, slots=True)
 class ContextVariable:
-    """A value that the execution gives, the same for all rows of a version.
-
-    Attributes:
-        name: ``current_timestamp`` or ``current_date``.
-        type: its type in the plan.
-    """
+    """A value of the execution: ``current_timestamp`` or ``current_date``."""
 
     name: str
     type: Type

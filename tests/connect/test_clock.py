@@ -118,7 +118,10 @@ def test_rows_enter_and_leave_a_filter_as_time_goes(comparison: str, tmp_path: P
     run = LocalFlow(flow, tmp_path)
     rows = [(n, START + dt.timedelta(n)) for n in range(100)]
     table = pa.table({"id": [n for n, _ in rows], "day": [d for _, d in rows], WEIGHT: [1] * 100})
-    shown = (lambda day: rows[day:]) if comparison == "gte" else (lambda day: rows[:day])
+
+    def shown(day: int) -> list[tuple[int, dt.date]]:
+        return rows[day:] if comparison == "gte" else rows[:day]
+
     run.batch({"t": table, "system.clock": ticks(None, 0)})
     assert run.view == Counter(shown(0))
     found: list[int] = []

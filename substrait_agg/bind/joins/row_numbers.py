@@ -128,11 +128,11 @@ def _numbers(condition: Expr, ordinal: int) -> tuple[_Range, bool]:
                 function, left, right = turn(function), right, left
             added, limit = _find_addend(left, ordinal), _number(right)
             if added is not None and limit is not None:
-                return _compared(function, limit - added), True
+                return _numbers_within(function, limit - added), True
     return ALL_NUMBERS, False
 
 
-def _compared(function: str, limit: Fraction) -> _Range:
+def _numbers_within(function: str, limit: Fraction) -> _Range:
     """Return the numbers for which a comparison with a limit is true."""
     signs = true_for(function)
     least, greatest = (

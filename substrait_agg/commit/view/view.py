@@ -131,9 +131,7 @@ class View:
 
     @check_types
     def checksum(self, version: int | None = None) -> int | None:
-        """Return the checksum of the rows of a version (the newest when None).
-
-        None if the run did not compute it, or if there is no version yet.
+        """Return the checksum of the rows of a version (the newest when None); None if there is none.
 
         Raises:
             StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.

@@ -106,6 +106,7 @@ def _within_values(
     turn, distance = -1 if key.descending else 1, min(distance, _GREATEST)
 
     def at(numbers: Int64s, is_null: Mask) -> EntryPositions:
+        """Return the position of each value among the sort keys."""
         values = of_integers(numbers, key.type)
         values = pc.if_else(pa.array(is_null), pa.scalar(None, key.type), values)
         return EntryPositions.at(prefix_keys([values], groups.layout.components), exists)

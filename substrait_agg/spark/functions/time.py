@@ -70,6 +70,7 @@ def _by_months(x: Column, origin: Column, months: Column, rounding: str) -> Colu
     """
 
     def at(values: Column, count: Column) -> Column:
+        """Return the instant of a multiple of the months."""
         return values["origin"] + F.make_ym_interval(
             F.lit(0), (count * values["months"]).cast("int")
         )

@@ -157,7 +157,7 @@ def _pairs(
 def _sampled_pair(
     view: View, version: int, computed: RowScan
 ) -> Iterator[tuple[str, RowScan, RowScan]]:
-    """Yield a sample of the rows of a view, and of those that another engine computes."""
+    """Yield sampled rows of a view, and the rows of another engine with the same keys."""
     count = sum(part.num_rows for part in view_rows(view, version))
     sample = GroupSample.of(version, count, view.key_columns)
     yield (

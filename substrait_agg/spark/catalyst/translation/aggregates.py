@@ -121,17 +121,18 @@ def _with_nulls(scope: Scope, call: _Call, conditions: list[Typed]) -> _Call:
     """Return a call whose values are null in rows that do not count."""
     condition = _every(scope, conditions)
 
-    def masked(value: Typed) -> Typed:
+    def mask(value: Typed) -> Typed:
+        """Return a value that is null where the condition is not true."""
         clause = {"if": condition.message, "then": value.message}
         body = {"ifs": [clause], "else": null(value.type.name).message}
         return Typed({"ifThen": body}, SparkType(value.type.name))
 
     if not call.arguments:  # count(*)
         true = Typed({"literal": {"boolean": True}}, SparkType("boolean", nullable=False))
-        return replace(call, arguments=(masked(true),))
+        return replace(call, arguments=(mask(true),))
     values = call.arguments[: 1 if call.name in _WITH_CONSTANT else None]
     rest = call.arguments[len(values) :]
-    return replace(call, arguments=(*map(masked, values), *rest))
+    return replace(call, arguments=(*map(mask, values), *rest))
 
 
 _WITH_CONSTANT = frozenset({"percentile_cont", "percentile_disc", "string_agg"})
