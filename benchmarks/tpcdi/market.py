@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from benchmarks.tpcdi.columns import Ints, Random, dates, decimals, in_office_hours, times
+from benchmarks.tpcdi.columns import Ints, Random, dates, decimals, in_office_hours, times, words
 from benchmarks.tpcdi.customers import Book
 from benchmarks.tpcdi.schema import batch_rows
 from benchmarks.tpcdi.sizes import END, LAST, LOADED, MARKET_BEGIN, TRADES_BEGIN, Sizes
@@ -89,19 +90,19 @@ class Watches:
         count = min(count, len(customers) * len(self._symbols) // 2)
         drawn = self._random.choice(customers, 2 * count + 100) * len(self._symbols)
         drawn += self._random.integers(0, len(self._symbols), len(drawn))
-        kept = np.setdiff1d(drawn, self._pairs)
-        return self._random.permutation(kept)[:count]
+        distinct = pc.unique(pa.array(drawn))
+        taken = pc.is_in(distinct, pa.array(self._pairs))
+        return np.asarray(distinct.filter(pc.invert(taken)))[:count]
 
     def _watched(self, batch: int, begun: Ints, last: Ints, begins: Ints, ends: Ints) -> pa.Table:
         """Rows of the pairs that begin, and of those that end, in the order of time."""
         pair = self._pairs[np.concatenate([begins, ends])]
         seconds = in_office_hours(self._random, np.concatenate([begun, last]))
         order = np.argsort(seconds, kind="stable")
-        actions = np.repeat(np.array(["ACTV", "CNCL"], object), [len(begins), len(ends)])
         pair = pair[order]
         return batch_rows("watch_history", batch, {
             "w_c_id": self._customer(pair),
             "w_s_symb": self._symbols.take(pa.array(pair % len(self._symbols))),
             "w_dts": times(seconds[order]),
-            "w_action": actions[order],
+            "w_action": words((order >= len(begins)).astype(np.int64), ("ACTV", "CNCL")),
         })  # fmt: skip

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from benchmarks.tpcdi.columns import (
@@ -19,6 +18,7 @@ from benchmarks.tpcdi.columns import (
     text,
     times,
     where,
+    words,
 )
 from benchmarks.tpcdi.customers import Book
 from benchmarks.tpcdi.people import FIRST_NAMES, LAST_NAMES
@@ -41,10 +41,12 @@ INVALID = 0.0001
 """Share of the trades whose commission, or whose charge, is above what is paid."""
 LATE = 12
 """Buys that come in the days of the batches at any scale, so that each batch has some."""
-LIMITED = ("TLB", "TLS", "TSL")
-"""Types that wait before they are submitted."""
-
-Words = npt.NDArray[np.object_]
+KINDS = ("TLB", "TMB", "TLS", "TSL", "TMS")
+"""Types of trades."""
+LIMITED = (0, 2, 3)
+"""Places of the types that wait before they are submitted."""
+STATUSES = ("PNDG", "SBMT", "CMPT", "CNCL")
+PENDING, SUBMITTED, COMPLETED, DROPPED = range(4)
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class _Orders:
     Attributes:
         account: the ca_id.
         symbol: the place of the security.
-        kind: the type of the trade.
+        kind: the place of the type of the trade.
         created: when it came.
         submitted: when it was submitted; for types that do not wait as it came.
         closed: when it was completed or canceled.
@@ -66,7 +68,7 @@ class _Orders:
 
     account: Ints
     symbol: Ints
-    kind: Words
+    kind: Ints
     created: Ints
     submitted: Ints
     closed: Ints
@@ -83,11 +85,11 @@ class _Orders:
 
 @dataclass(frozen=True)
 class _Events:
-    """Statuses that orders get: the t_id, the second, the status."""
+    """Statuses that orders get: the t_id, the second, the place of the status."""
 
     number: Ints
     time: Ints
-    status: Words
+    status: Ints
 
     def at(self, places: Ints) -> _Events:
         return _Events(self.number[places], self.time[places], self.status[places])
@@ -128,7 +130,7 @@ class Trades:
         yield 1, {"trade": trades, "trade_history": _history(loaded), **self._consequences(1)}
         for batch in range(2, BATCHES + 1):
             today = _in_order(_in_batch(events.time, batch), events.time)
-            flag = {"cdc_flag": np.where(begins[today], "I", "U").astype(object)}
+            flag = {"cdc_flag": words(begins[today].astype(np.int64), "UI")}
             changed = self._trades(batch, events.at(today), flag)
             yield batch, {"trade": changed, **self._consequences(batch)}
 
@@ -141,13 +143,14 @@ class Trades:
         number = np.concatenate([all_of, then, all_of])
         time = np.concatenate([orders.created, orders.submitted[then], orders.closed])
         status = np.concatenate([
-            np.where(waits, "PNDG", "SBMT"), np.full(len(then), "SBMT"), np.where(orders.canceled, "CNCL", "CMPT"),
-        ]).astype(object)  # fmt: skip
+            np.where(waits, PENDING, SUBMITTED), np.full(len(then), SUBMITTED),
+            np.where(orders.canceled, DROPPED, COMPLETED),
+        ])  # fmt: skip
         return _Events(number, time, status).at(np.lexsort([time, number]))
 
-    def _trades(self, batch: int, events: _Events, flag: dict[str, Words]) -> pa.Table:
+    def _trades(self, batch: int, events: _Events, flag: dict[str, pa.Array]) -> pa.Table:
         orders, number = self._orders, events.number
-        done = events.status == "CMPT"
+        done = events.status == COMPLETED
         money = {
             "t_trade_price": (self._price, 8),
             "t_chrg": (self._charge, 10),
@@ -157,8 +160,8 @@ class Trades:
         return batch_rows("trade", batch, {
             "t_id": number,
             "t_dts": times(events.time),
-            "t_st_id": events.status,
-            "t_tt_id": orders.kind[number],
+            "t_st_id": words(events.status, STATUSES),
+            "t_tt_id": words(orders.kind[number], KINDS),
             "t_is_cash": self._in_cash[number].astype(np.int64),
             "t_s_symb": self._symbols.take(pa.array(orders.symbol[number])),
             "t_qty": orders.quantity[number],
@@ -185,7 +188,7 @@ class Trades:
         paid = _in_order(_in_batch(self._paid, batch) & moves, self._paid)
         costs = self._charge + self._commission + self._tax
         moved = np.where(sells, self._amount, -self._amount) - costs
-        verb = np.where(sells[paid], "Sell", "Buy").astype(object)
+        verb = words(sells[paid].astype(np.int64), ("Buy", "Sell"))
         symbol = self._symbols.take(pa.array(orders.symbol[paid]))
         cash = batch_rows("cash_transaction", batch, {
             "ct_ca_id": orders.account[paid],
@@ -198,7 +201,11 @@ class Trades:
 
 def _history(events: _Events) -> pa.Table:
     of = events.at(np.argsort(events.time, kind="stable"))
-    columns = {"th_t_id": of.number, "th_dts": times(of.time), "th_st_id": of.status}
+    columns = {
+        "th_t_id": of.number,
+        "th_dts": times(of.time),
+        "th_st_id": words(of.status, STATUSES),
+    }
     return rows("trade_history", columns)
 
 
@@ -227,9 +234,9 @@ def _orders(random: Random, sizes: Sizes, book: Book, symbols: int) -> _Orders:
     sold = random.permutation(buys)[:first]
     parent = np.concatenate([np.arange(buys), sold, sold[:second]])
     kind = np.concatenate([
-        random.choice(["TLB", "TMB"], buys, p=[0.6, 0.4]),
-        random.choice(["TLS", "TSL", "TMS"], first + second, p=[0.52, 0.08, 0.4]),
-    ]).astype(object)  # fmt: skip
+        random.choice([0, 1], buys, p=[0.6, 0.4]),
+        random.choice([2, 3, 4], first + second, p=[0.52, 0.08, 0.4]),
+    ])  # fmt: skip
     may_end = np.ones(len(kind), bool)
     may_end[sold] = False
     canceled = may_end & (random.random(len(kind)) < CANCELED)
@@ -268,7 +275,7 @@ def _at_market(random: Random, days: Ints) -> Ints:
     return days * SECONDS + random.integers(int(9.5 * 3600), 16 * 3600, len(days))
 
 
-def _delays(random: Random, kind: Words, canceled: Flags) -> tuple[Ints, Ints]:
+def _delays(random: Random, kind: Ints, canceled: Flags) -> tuple[Ints, Ints]:
     """Seconds until an order is submitted, and from then until it is closed.
 
     Half of the canceled ones that wait are never submitted: they have no time after they waited.

@@ -169,6 +169,10 @@ WRONG = {
     "a trade of an account that is not open": """
         SELECT count(*) FROM (SELECT t_id, t_ca_id, min(t_dts) AS dts FROM trade GROUP BY t_id, t_ca_id)
         JOIN customer_mgmt ON ca_id = t_ca_id WHERE action_type IN ('NEW', 'ADDACCT') AND dts < action_ts""",
+    "a trade of an account that is closed": """
+        SELECT count(*) FROM (SELECT th_t_id AS t_id, min(th_dts) AS dts FROM trade_history GROUP BY th_t_id)
+        JOIN trade USING (t_id) JOIN customer_mgmt ON ca_id = t_ca_id
+        WHERE action_type = 'CLOSEACCT' AND dts > action_ts""",
     "a trade that is updated and was not there": """
         SELECT count(*) FROM trade t WHERE cdc_flag = 'U' AND NOT EXISTS (FROM trade o WHERE o.t_id = t.t_id
         AND (o.batch_id < t.batch_id OR (o.batch_id = t.batch_id AND o.cdc_dsn < t.cdc_dsn)))""",
