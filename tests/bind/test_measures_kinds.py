@@ -67,6 +67,7 @@ CASES: list[tuple[str, tuple[Any, ...], str, list[int], tuple[Any, ...]]] = [
     ("count", (col("x"), col("name")), "count", [X, NAME], ()),
     ("count_distinct", (col("x"),), "count", [X], ()),
     ("approx_distinct", (col("name"),), "count", [NAME], ()),
+    ("hyperloglog_count", (col("name"), lit(0.05, FP64)), "estimated_count", [NAME], (0.05,)),
     ("mean", (col("x"),), "avg", [X], ()),
     ("fsum", (col("x"),), "sum", [X], ()),
     ("min", (col("name"),), "min", [NAME], ()),

@@ -14,7 +14,12 @@ from substrait_agg.bind.bound import Argument, Constant, Conversion, Expr
 from substrait_agg.bind.context import Schema
 from substrait_agg.bind.conversions import convert
 from substrait_agg.functions.aggregates.row import AggregateFunction, FunctionParameter
-from substrait_agg.functions.aggregates.types import ALL_NUMBERS, INTEGERS
+from substrait_agg.functions.aggregates.types import (
+    ALL_NUMBERS,
+    INTEGERS,
+    LEAST_DEVIATION,
+    MOST_DEVIATION,
+)
 from substrait_agg.functions.signatures.derive import FLOATS, TEXTS
 from substrait_agg.plan.model import EnumArgument, TypeArgument
 from substrait_agg.plan.types import FP64
@@ -226,6 +231,13 @@ def _fraction(constant: Constant) -> float:
     return _as_written(fraction) if kind == "fp32" else float(fraction)
 
 
+def _deviation(constant: Constant) -> float:
+    deviation = _fraction(constant)
+    if not LEAST_DEVIATION <= deviation <= MOST_DEVIATION:
+        raise ValueError(f"it is not between {LEAST_DEVIATION} and {MOST_DEVIATION}")
+    return deviation
+
+
 def _as_written(value: float) -> float:
     """Return the shortest decimal number that denotes this fp32: 0.3, not 0.30000001192092896."""
     packed = pack("f", value)
@@ -239,6 +251,7 @@ _READERS: dict[str, Callable[[Constant], Any]] = {
     "count": _count,
     "position": _position,
     "fraction": _fraction,
+    "deviation": _deviation,
 }
 """Rule of a constant parameter -> reader of the literal.
 

@@ -16,7 +16,7 @@ MeasureKind = OneOf[
     "min", "max", "any_value", "mode", "median", "quantile", "percentile_cont", "percentile_disc",
     "product", "bit_and", "bit_or", "bit_xor", "list", "string_agg", "first_value", "last_value",
     "nth_value", "min_by", "max_by", "list_union_distinct", "first", "last", "surrogate_key",
-    "grouping", "user",
+    "grouping", "user", "estimated_count",
 ]  # fmt: skip
 """The measures that can be maintained.
 
@@ -115,6 +115,7 @@ KINDS: Mapping[MeasureKind, KindRow] = {
     "bit_and": _MULTISET,
     "bit_or": _MULTISET,
     "bit_xor": _MULTISET,
+    "estimated_count": _MULTISET,
     "list": _MULTISET,
     "string_agg": _MULTISET,
     "list_union_distinct": KindRow("shared tree", "elements", "multiset"),

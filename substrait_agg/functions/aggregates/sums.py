@@ -38,10 +38,12 @@ from substrait_agg.functions.aggregates.row import (
     no_op,
     refuse,
 )
-from substrait_agg.functions.aggregates.types import DECIMAL_OUTPUT
+from substrait_agg.functions.aggregates.types import DECIMAL_OUTPUT, HASHED
 
 _COUNTED = FunctionParameter("x", optional=True, repeats=True)
 _VALUES = FunctionParameter("x", repeats=True)
+_HASHED = FunctionParameter("x", kinds=HASHED)
+_DEVIATION = FunctionParameter("deviation", "constant", rule="deviation")
 _DUCKDB_SUMS = to_aliases("fsum sumkahan kahan_sum sum_no_overflow", DUCKDB)
 
 COUNTS = (
@@ -59,6 +61,11 @@ COUNTS = (
     AggregateFunction(
         "approx_count_distinct", "count", (_VALUES,), "approximate count", (APPROX, DECIMAL_OUTPUT),
         aliases=to_aliases("approx_distinct", DATAFUSION), order_by=ORDER_FREE, always_distinct=True,
+        distinct=no_op("it already counts distinct values"), empty="0",
+    ),
+    AggregateFunction(
+        "hyperloglog_count", "estimated_count", (_HASHED, _DEVIATION), "count", (), SPARK,
+        order_by=ORDER_FREE, always_distinct=True,
         distinct=no_op("it already counts distinct values"), empty="0",
     ),
     AggregateFunction(

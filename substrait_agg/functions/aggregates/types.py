@@ -23,16 +23,25 @@ ORDERED: tuple[str, ...] = (
 )  # fmt: skip
 """Type kinds whose values can be compared. Maps and compound intervals are excluded."""
 
+HASHED: tuple[str, ...] = (
+    *NUMBERS, "bool", "string", "binary", "date", "precision_timestamp", "precision_timestamp_tz",
+)  # fmt: skip
+"""Type kinds whose values have a hash of Spark."""
+
 FAMILIES: dict[tuple[str, ...], str] = {
     (): "any type",
     ALL_NUMBERS: "number",
     INTEGERS: "integer",
+    HASHED: "number, boolean, string, binary, date or timestamp",
     ORDERED: "anything that can be compared",
     (*ALL_NUMBERS, *POINTS): "number, date or time",
     TEXTS: "text",
     ("bool",): "boolean",
 }
 """Type kinds of a parameter -> their name in messages and documents."""
+
+LEAST_DEVIATION, MOST_DEVIATION = 0.001, 0.39
+"""Relative standard deviations of an estimated number of distinct values."""
 
 DECIMAL_OUTPUT = "functions_aggregate_decimal_output"
 

@@ -22,6 +22,7 @@ from substrait_agg.operator.measures.contributors import (
     require_room,
 )
 from substrait_agg.operator.measures.exact_product import product
+from substrait_agg.operator.measures.hyperloglog import estimated_count
 from substrait_agg.operator.measures.ranks import median, percentile_cont, percentile_disc, quantile
 from substrait_agg.operator.numeric.numbers import integer_words, integers
 from substrait_agg.state.segments import Segments
@@ -95,6 +96,7 @@ def _bits(ufunc: np.ufunc) -> Callable[[Segments, MeasureSpec], pa.Array]:
 
 SCANS: Mapping[MeasureKind, Callable[[Segments, MeasureSpec], pa.Array]] = complete(
     {
+        "estimated_count": estimated_count,
         "list": _list,
         "list_union_distinct": _list_union,
         "string_agg": _string_agg,
@@ -113,7 +115,8 @@ SCANS: Mapping[MeasureKind, Callable[[Segments, MeasureSpec], pa.Array]] = compl
 )
 """Kind of measure -> kernel from the live entries of n groups to n values of the measure's type.
 
-The value of a group without contributors is null, with these exceptions. It is the empty list for
+The value of a group without contributors is null, with these exceptions. It is 0 for
+``estimated_count``. It is the empty list for
 ``list_union_distinct``, and for ``list`` unless its option EMPTY is NULL. It is 1 for ``product``
 unless its option EMPTY is NULL. Nulls count if the tree contains them: in ``list``,
 ``list_union_distinct`` and ``nth_value`` as values; in ``quantile`` they make the result null.

@@ -8,6 +8,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
+from substrait_agg.functions.aggregates.types import LEAST_DEVIATION
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
 from substrait_agg.spark.catalyst.translation.scope import (
     Scope,
@@ -135,7 +136,9 @@ def _with_nulls(scope: Scope, call: _Call, conditions: list[Typed]) -> _Call:
     return replace(call, arguments=(*map(mask, values), *rest))
 
 
-_WITH_CONSTANT = frozenset({"percentile_cont", "percentile_disc", "string_agg"})
+_WITH_CONSTANT = frozenset(
+    {"hyperloglog_count", "percentile_cont", "percentile_disc", "string_agg"}
+)
 """Functions whose last argument is a constant."""
 
 
@@ -300,15 +303,16 @@ def _percentile(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
 
 
 def _approximate(scope: Scope, tree: SparkTree) -> _Call:
-    """Return the exact number of distinct values, of which Spark gives an estimate."""
+    """Return the estimate of the number of distinct values."""
     value = scope.translate(tree.children[0])
-    return _Call(
-        "aggregate_approx",
-        "approx_count_distinct",
-        (value,),
-        SparkType("long", nullable=False),
-        "long",
-    )
+    long = SparkType("long", nullable=False)
+    deviation = float(tree.fields["relativeSD"])
+    if value.type.nested or value.type.name.startswith(("time(", "interval")):
+        raise not_supported(tree, f"of {value.type.name}; count(DISTINCT ...) is exact")
+    if deviation < LEAST_DEVIATION:
+        raise not_supported(tree, f"with a deviation below {LEAST_DEVIATION}")
+    part = Typed({"literal": {"fp64": deviation}}, SparkType("double", nullable=False))
+    return _Call("aggregate_approx", "hyperloglog_count", (value, part), long, "long")
 
 
 def _list_text(scope: Scope, tree: SparkTree) -> _Call:
