@@ -63,6 +63,7 @@ class _Call:
         options: its options.
         conditions: conditions of rows that count, besides the filter.
         sorts: order of the rows.
+        text: Spark's expression over the value, called c0, if it is not the value.
     """
 
     urn: str
@@ -74,6 +75,7 @@ class _Call:
     options: Mapping[str, str] = field(default_factory=dict)
     conditions: tuple[Typed, ...] = ()
     sorts: tuple[dict[str, Any], ...] = ()
+    text: str = ""
 
 
 def is_measure(tree: SparkTree) -> bool:
@@ -115,7 +117,15 @@ def measure(scope: Scope, tree: SparkTree, *, filtered: bool = True) -> Translat
     message: dict[str, Any] = {"measure": body}
     if conditions:
         message["filter"] = _every(scope, conditions).message
-    return TranslatedMeasure(message, call.type, lambda value: cast(value, call.as_type))
+
+    def result(value: Typed) -> Typed:
+        """Return the value of Spark's function."""
+        if not call.text:
+            return cast(value, call.as_type)
+        text = Typed({"literal": {"string": call.text}}, SparkType("string", nullable=False))
+        return scope.by_text([text, value], SparkType(call.as_type))
+
+    return TranslatedMeasure(message, call.type, result)
 
 
 def _with_nulls(scope: Scope, call: _Call, conditions: list[Typed]) -> _Call:
@@ -315,6 +325,25 @@ def _approximate(scope: Scope, tree: SparkTree) -> _Call:
     return _Call("aggregate_approx", "hyperloglog_count", (value, part), long, "long")
 
 
+_NO_HLL = "X'0201070c030400080000000000000000000000000000000000000000000000000000000000000000'"
+_NO_THETA = "X'01030300001e0000'"
+"""What Spark gives for no sketch: an empty one."""
+
+
+def _sketches(scope: Scope, tree: SparkTree, *, text: str) -> _Call:
+    """Return the list of the sketches of a group, and their merger by a function of one row."""
+    value, *options = tree.children
+    if any(option.kind != "Literal" for option in options):
+        raise not_supported(tree, "its second argument must be a constant")
+    sketch = scope.translate(value)
+    if sketch.type.name != "binary":
+        raise not_supported(tree, f"of {sketch.type.name}")
+    type_ = type_of({"type": "array", "elementType": "binary", "containsNull": False})
+    merged = text.format(*(option.fields["value"] for option in options))
+    collected = SparkType(type_.name, nullable=False)
+    return _Call("list", "collect_list", (sketch,), collected, "binary", text=merged)
+
+
 def _list_text(scope: Scope, tree: SparkTree) -> _Call:
     value, separator = scope.translate(tree.fields["child"]), tree.fields["delimiter"]
     if separator.kind != "Literal" or value.type.name != "string":
@@ -341,6 +370,11 @@ _FUNCTIONS: dict[str, Callable[[Scope, SparkTree], _Call]] = {
     "CovPopulation": partial(_moment, name="covar", enum=_POPULATION),
     "CovSample": partial(_moment, name="covar", enum=_SAMPLE),
     "First": partial(_place, name="first"),
+    "HllUnionAgg": partial(
+        _sketches,
+        text=f"if(size(c0) = 0, {_NO_HLL}, "
+        "reduce(slice(c0, 2, size(c0)), get(c0, 0), (a, b) -> hll_union(a, b, {})))",
+    ),
     "HyperLogLogPlusPlus": _approximate,
     "Last": partial(_place, name="last"),
     "ListAgg": _list_text,
@@ -354,6 +388,14 @@ _FUNCTIONS: dict[str, Callable[[Scope, SparkTree], _Call]] = {
     "StddevPop": partial(_moment, name="std_dev", enum=_POPULATION),
     "StddevSamp": partial(_moment, name="std_dev", enum=_SAMPLE),
     "Sum": _sum,
+    "ThetaIntersectionAgg": partial(
+        _sketches,
+        text=f"if(size(c0) = 0, {_NO_THETA}, "
+        "reduce(c0, get(c0, 0), (a, b) -> theta_intersection(a, b)))",
+    ),
+    "ThetaUnionAgg": partial(
+        _sketches, text=f"reduce(c0, {_NO_THETA}, (a, b) -> theta_union(a, b, {{}}))"
+    ),
     "VariancePop": partial(_moment, name="variance", enum=_POPULATION),
     "VarianceSamp": partial(_moment, name="variance", enum=_SAMPLE),
 }
