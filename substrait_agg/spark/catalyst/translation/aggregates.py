@@ -98,8 +98,8 @@ def measure(scope: Scope, tree: SparkTree, *, filtered: bool = True) -> Translat
     function, *filters = tree.children
     distinct = bool(tree.fields["isDistinct"])
     call = _call(scope, function)
-    if distinct and not call.arguments:
-        raise not_supported(function, "DISTINCT of all rows")
+    if distinct and not call.arguments:  # of constants
+        call = replace(call, arguments=tuple(map(scope.translate, function.children)))
     conditions = [*(scope.translate(condition) for condition in filters), *call.conditions]
     if conditions and not filtered:
         call, conditions = _with_nulls(scope, call, conditions), []

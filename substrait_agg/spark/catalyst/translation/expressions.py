@@ -66,8 +66,10 @@ def literal(tree: SparkTree) -> Typed:
 def _comparison(scope: Scope, tree: SparkTree, *, name: str) -> Typed:
     """Return the comparison of two values of one type."""
     values = scope.arguments(tree)
-    if len({value.type.name for value in values}) != 1 or values[0].type.nested:
+    if len({value.type.name for value in values}) != 1:
         raise not_supported(tree, "of these types")
+    if values[0].type.nested and name not in ("equal", "is_not_distinct_from"):
+        raise not_supported(tree, "of nested types")
     if values[0].type.name in ("float", "double"):
         return _float_comparison(scope, tree, name, values[0], values[1])
     nullable = name != "is_not_distinct_from" and any_nullable(values)
