@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from substrait_agg.bind.bound import Expr
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.hash_ranges import sort_hash
 from substrait_agg.commit.tasks.task import run_task
 from substrait_agg.commit.tasks.task_plan import TaskPlan
-from substrait_agg.evaluation.expressions import evaluate
-from substrait_agg.evaluation.steps import apply_steps, whole, with_sets
-from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, RowsOrigin, TableOrigin
+from substrait_agg.evaluation import expressions
+from substrait_agg.evaluation.steps import apply_steps, supports_steps, whole, with_sets
+from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, RowsOrigin, Step, TableOrigin
 from substrait_agg.flow.graph.nodes import Flow, Node, Port
 from substrait_agg.operator.common.names import PORT, POSITION, WEIGHT
 from substrait_agg.operator.common.spec import InputSpec
@@ -26,6 +28,8 @@ from substrait_agg.plan.arrow import by_position, to_arrow
 from substrait_agg.state.keys.canonical import canonical
 from substrait_agg.state.keys.rows import row_hashes
 from substrait_agg.state.run import HASH_MAX
+from tests.local import evaluation as with_spark
+from tests.local import steps as steps_with_spark
 
 Row = tuple[Any, ...]
 Changes = Mapping[str, pa.Table]
@@ -99,7 +103,7 @@ class LocalFlow:
                 assert branch.port == number
                 rows = self._origin(branch, changes, made)
                 if rows is not None and rows.num_rows:
-                    rows = apply_steps(rows, branch.steps, carried=(WEIGHT,))
+                    rows = _stepped(rows, branch.steps)
                     parts.append(_prepared(node, port, number, before, rows))
             before += len(port.arguments)
         if not parts:
@@ -116,6 +120,20 @@ class LocalFlow:
             return _written(origin) if self.version == 0 else None
         table = changes.get(".".join(origin.table))
         return None if table is None else _read(table, origin)
+
+
+def _stepped(rows: pa.Table, steps: Sequence[Step]) -> pa.Table:
+    if supports_steps(steps):
+        return apply_steps(rows, steps, carried=(WEIGHT,))
+    return steps_with_spark.apply_steps(rows, steps)
+
+
+def evaluate(expression: Expr, columns: Sequence[pa.Array], count: int) -> pa.Array:
+    """Return the values of an expression; what has no kernel is computed by the shared Spark."""
+    if expressions.supports(expression):
+        return expressions.evaluate(expression, columns, count)
+    rows = pa.table(columns, [f"c{i}" for i in range(len(columns))])
+    return with_spark.evaluate(expression, rows)
 
 
 def _read(table: pa.Table, origin: TableOrigin) -> pa.Table:
@@ -188,4 +206,14 @@ def _initial_groups(spec: InputSpec) -> tuple[tuple[int, int], ...]:
 
 
 def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    columns = (map(_hashable, column.to_pylist()) for column in table.columns)
+    return list(zip(*columns, strict=True))
+
+
+def _hashable(value: Any) -> Any:
+    """Return lists and structs as tuples, and NaN as one object: Python's NaN equals only itself."""
+    if isinstance(value, float) and math.isnan(value):
+        return math.nan
+    if isinstance(value, dict):
+        value = list(value.values())
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value

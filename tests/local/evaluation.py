@@ -5,7 +5,7 @@ Values that neither this module nor the package computes on Arrow are computed b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any
 
@@ -80,12 +80,16 @@ def evaluate(expression: Expr, rows: pa.Table) -> pa.Array:
             return _conditional(expression, rows)
         case Call(function=("tumble" | "tumble_start" | "tumble_end") as name):
             return _tumbling(name, expression, rows)
-        case Call(function=name, arguments=arguments) if name in CALLS:
+        case Call(function=name, arguments=arguments) if name in CALLS and not _nested(arguments):
             return CALLS[name](*(evaluate(a, rows) for a in arguments))
     names = [f"c{i}" for i in range(sum(name[0] == "c" for name in rows.column_names))]
     if constants.supports(expression):
         return constants.evaluate(expression, [whole(rows, n) for n in names], rows.num_rows)
     return _on_spark(expression, rows.select(names))
+
+
+def _nested(arguments: Sequence[Expr]) -> bool:
+    return any(argument.type.children for argument in arguments)
 
 
 def _on_spark(expression: Expr, rows: pa.Table) -> pa.Array:
