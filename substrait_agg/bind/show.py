@@ -89,13 +89,13 @@ def _value(
 
 
 def _call(call: Call, names: Sequence[str]) -> str:
-    arguments = [_inside(a, names) for a in call.arguments]
+    words = [show(a, names) for a in call.arguments]
+    arguments = [_inside(a, word) for a, word in zip(call.arguments, words, strict=True)]
     symbolic = _with_symbol(call, arguments)
     if symbolic:
         return symbolic
     if call.function == SPARK_SQL:
         return _spark_sql(call, arguments[1:])
-    words = [show(a, names) for a in call.arguments]
     for position, word in call.enums:
         words.insert(position, word)
     return f"{call.function}({', '.join(words)})"
@@ -117,8 +117,7 @@ def _spark_sql(call: Call, columns: Sequence[str]) -> str:
     return _PART.sub(column, clip(written, LONGEST))
 
 
-def _inside(expression: Expr, names: Sequence[str]) -> str:
-    text = show(expression, names)
+def _inside(expression: Expr, text: str) -> str:
     symbolic = isinstance(expression, Call) and _with_symbol(
         expression, ["_"] * len(expression.arguments)
     )

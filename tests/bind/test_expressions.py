@@ -9,6 +9,7 @@ import pytest
 from substrait_agg.bind.bound import (
     BoundProject,
     Call,
+    Column,
     Conditional,
     Constant,
     Conversion,
@@ -520,3 +521,11 @@ def test_functions_as_arguments() -> None:
 )  # fmt: skip
 def test_functions_that_are_refused(expression: Expression, code: str) -> None:
     assert codes(expression).get(code) == "error"
+
+
+def test_calls_in_calls_are_shown_once_each() -> None:
+    """As many calls in each other would take 2 to the power of their number, if each was shown twice."""
+    made: Expr = Column(STRING, 0)
+    for _ in range(100):
+        made = Call(STRING, "lower", (made,))
+    assert show(made, ["a"]) == "lower(" * 100 + "a" + ")" * 100
