@@ -58,9 +58,10 @@ date_part('year', dt); dt > DATE '2020-01-01'; ts >= TIMESTAMP '2020-01-01 00:00
 CAST(i AS double); CAST(p AS double); CAST(p AS decimal(5, 1)); CAST(dt AS timestamp_ntz); CAST(ts AS date)
 CAST('1' AS int); CAST(i AS string); i::string; CAST(i AS boolean); CAST(f AS int); i::double; 0.1 + 0.2
 5 % 3; 7 / 2; 7 DIV 2; CAST(-2.5e0 AS int); 1.0 / 3; i / j; 2 * 0.5; pi(); isnan(x)
+greatest(i, j); least(i, j); greatest(nullif(i, 1), j, 2); least(s, k); hour(ts); minute(ts); second(ts)
 """
 ONLY_ON_SPARK = """
-ceil(x); floor(x); sqrt(abs(x)); greatest(i, j); least(i, j); trim(s); ltrim(s); rtrim(s); right(s, 2)
+ceil(x); floor(x); sqrt(abs(x)); trim(s); ltrim(s); rtrim(s); right(s, 2)
 replace(s, 'l', 'L'); extract(hour FROM ts); extract(minute FROM ts); i DIV j
 round(x, 1); power(x, 2); exp(x); ln(abs(x) + 1); log10(abs(x) + 1); sin(x); atan2(x, 1.0); radians(x); upper(s); lower(s)
 concat_ws('-', s, k); reverse(s); repeat(s, 2); lpad(s, 8, '*'); instr(s, 'l'); locate('l', s); position('l' IN s); s ILIKE 'hello%'; initcap(s)

@@ -216,6 +216,16 @@ def _coalesce(scope: Scope, tree: SparkTree) -> Typed:
     return scope.call("comparison", "coalesce", values, type_)
 
 
+def _extreme(scope: Scope, tree: SparkTree, *, name: str) -> Typed:
+    """Translate ``greatest`` and ``least``, which pass over nulls."""
+    values = scope.arguments(tree)
+    names = {value.type.name for value in values}
+    if len(names) != 1 or names & {"float", "double"} or values[0].type.nested:
+        raise not_supported(tree, "of these types")
+    type_ = SparkType(values[0].type.name, all(value.type.nullable for value in values))
+    return scope.call("comparison", name, values, type_)
+
+
 def _in(scope: Scope, tree: SparkTree) -> Typed:
     value, *options = scope.arguments(tree)
     if {option.type.name for option in options} != {value.type.name}:
@@ -367,6 +377,7 @@ EXPRESSIONS: dict[str, Maker] = {
     "DayOfYear": partial(_part_of_time, component="DAY_OF_YEAR"),
     "Hour": partial(_part_of_time, component="HOUR", clock=True),
     "IntegralDivide": divide_whole,
+    "Second": partial(_part_of_time, component="SECOND", clock=True),
     "Minute": partial(_part_of_time, component="MINUTE", clock=True),
     "OctetLength": partial(_text, name="octet_length", result="integer", count=True),
     "Quarter": partial(_part_of_time, component="QUARTER"),
@@ -382,6 +393,7 @@ EXPRESSIONS: dict[str, Maker] = {
     "Exists": predicate,
     "GetArrayItem": _item_of_pivot,
     "GetStructField": _field_of_struct,
+    "Greatest": partial(_extreme, name="greatest_skip_null"),
     "GreaterThan": partial(_comparison, name="gt"),
     "GreaterThanOrEqual": partial(_comparison, name="gte"),
     "If": _case,
@@ -390,6 +402,7 @@ EXPRESSIONS: dict[str, Maker] = {
     "IsNaN": _is_nan,
     "IsNotNull": partial(_null_test, name="is_not_null"),
     "IsNull": partial(_null_test, name="is_null"),
+    "Least": partial(_extreme, name="least_skip_null"),
     "Length": partial(_text, name="char_length", result="integer", count=True),
     "LessThan": partial(_comparison, name="lt"),
     "LessThanOrEqual": partial(_comparison, name="lte"),
