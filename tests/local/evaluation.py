@@ -110,11 +110,20 @@ def _in_list(expression: InList, rows: pa.Table) -> pa.Array:
 
 
 def _conditional(expression: Conditional, rows: pa.Table) -> pa.Array:
-    result = evaluate(expression.otherwise, rows)
-    for condition, value in reversed(expression.clauses):
-        true = pc.fill_null(evaluate(condition, rows), False)
-        result = pc.if_else(true, evaluate(value, rows), result)
-    return result
+    """Return the value of the first condition that is true, computed for the rows that it is for."""
+    type_, left = to_arrow(expression.type), np.arange(rows.num_rows)
+    parts, places = [pa.array([], type_)], [left[:0]]
+    for condition, value in expression.clauses:
+        true = pc.fill_null(evaluate(condition, rows.take(left)), False)
+        chosen = left[true.to_numpy(zero_copy_only=False)]
+        if chosen.size:
+            parts.append(evaluate(value, rows.take(chosen)).cast(type_))
+            places.append(chosen)
+            left = np.setdiff1d(left, chosen, assume_unique=True)
+    if left.size:
+        parts.append(evaluate(expression.otherwise, rows.take(left)).cast(type_))
+        places.append(left)
+    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))
 
 
 def whole(rows: pa.Table, name: str) -> pa.Array:

@@ -1,0 +1,1 @@
+"""The views of TPC-DI in SQL: bronze, silver and gold."""
