@@ -28,6 +28,7 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.catalyst.trees.Origin;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -491,23 +492,62 @@ public class Catalyst {
         List columns = new ArrayList();
         for (int i = 0; i < leaves.size(); i++) {
             Expression leaf = (Expression) nodes.get(((Integer) leaves.get(i)).intValue());
-            AttributeReference column = new AttributeReference("c" + i, leaf.dataType(), leaf.nullable(),
+            AttributeReference column = new AttributeReference("c" + i, stored(leaf.dataType()), leaf.nullable(),
                 Metadata.empty(), NamedExpression$.MODULE$.newExprId(), seq(new ArrayList()));
             columns.add(column);
             renamed.put(leaf.canonicalized(), column);
         }
         for (int i = 0; i < leaves.size(); i++) {
             Expression leaf = (Expression) nodes.get(((Integer) leaves.get(i)).intValue());
-            // A column of a plan has no names of fields.
-            if (leaf.dataType().existsRecursively(new IsStruct())) {
-                String named = "CAST(c" + i + " AS " + leaf.dataType().sql() + ")";
+            // A column of a plan has no names of fields, and its intervals no units.
+            DataType type = leaf.dataType();
+            if (type.existsRecursively(new IsStruct()) || !type.equals(stored(type))) {
+                String named = "CAST(" + inMonths("c" + i, type) + " AS " + type.sql() + ")";
                 renamed.put(leaf.canonicalized(), resolved(session, named, columns));
             }
         }
         Expression wanted = (Expression) nodes.get(number);
         Expression replaced = renamed(wanted, renamed);
         String text = checked(session, replaced, replaced, columns);
-        return text != null ? text : checked(session, withoutReplaceable(replaced), replaced, columns);
+        if (text == null) text = checked(session, withoutReplaceable(replaced), replaced, columns);
+        DataType type = wanted.dataType(), stored = stored(type);
+        return text == null || type.equals(stored) ? text : "CAST(" + inMonths(text, type) + " AS " + stored.sql() + ")";
+    }
+
+    /** Returns the type that values have in a plan: intervals are months, or days to seconds; a text has no type. */
+    private static DataType stored(DataType found) {
+        return changed(found, DataTypes.IntegerType, org.apache.spark.sql.types.DayTimeIntervalType$.MODULE$.DEFAULT(),
+            DataTypes.StringType);
+    }
+
+    /** Returns a value of a type, or one as it is stored, with intervals of months: Spark casts these to integers. */
+    private static String inMonths(String text, DataType type) {
+        DataType months = changed(type, new org.apache.spark.sql.types.YearMonthIntervalType((byte) 1, (byte) 1), null, null);
+        return months.equals(changed(type, DataTypes.IntegerType, null, null)) ? text : "CAST(" + text + " AS " + months.sql() + ")";
+    }
+
+    /** Returns a type with others in place of intervals of months, intervals of seconds and no type; null keeps one. */
+    private static DataType changed(DataType found, DataType months, DataType seconds, DataType none) {
+        if (found instanceof org.apache.spark.sql.types.YearMonthIntervalType) return months;
+        if (found instanceof org.apache.spark.sql.types.DayTimeIntervalType) return seconds == null ? found : seconds;
+        if (found instanceof org.apache.spark.sql.types.NullType) return none == null ? found : none;
+        if (found instanceof org.apache.spark.sql.types.ArrayType) {
+            org.apache.spark.sql.types.ArrayType array = (org.apache.spark.sql.types.ArrayType) found;
+            return DataTypes.createArrayType(changed(array.elementType(), months, seconds, none), array.containsNull());
+        }
+        if (found instanceof org.apache.spark.sql.types.MapType) {
+            org.apache.spark.sql.types.MapType map = (org.apache.spark.sql.types.MapType) found;
+            return DataTypes.createMapType(changed(map.keyType(), months, seconds, none),
+                changed(map.valueType(), months, seconds, none), map.valueContainsNull());
+        }
+        if (!(found instanceof StructType)) return found;
+        StructField[] fields = ((StructType) found).fields();
+        StructField[] made = new StructField[fields.length];
+        for (int i = 0; i < fields.length; i++) {
+            made[i] = new StructField(fields[i].name(), changed(fields[i].dataType(), months, seconds, none),
+                fields[i].nullable(), fields[i].metadata());
+        }
+        return new StructType(made);
     }
 
     public static class IsStruct extends scala.runtime.AbstractFunction1 {
@@ -541,8 +581,14 @@ public class Catalyst {
         List parts = new ArrayList();
         for (int i = 0; i < found.children().size(); i++) parts.add(plain((Expression) found.children().apply(i)));
         Expression made = (Expression) found.withNewChildren(seq(parts));
-        if (made instanceof org.apache.spark.sql.catalyst.expressions.Cast
-            && ((Expression) parts.get(0)).dataType().equals(made.dataType())) return (Expression) parts.get(0);
+        if (made instanceof org.apache.spark.sql.catalyst.expressions.ArraysZip) {
+            List names = new ArrayList();
+            for (int i = 0; i < parts.size(); i++) names.add(new Literal(
+                org.apache.spark.unsafe.types.UTF8String.fromString("" + i), DataTypes.StringType));
+            made = new org.apache.spark.sql.catalyst.expressions.ArraysZip(seq(parts), seq(names));
+        }
+        if (made instanceof org.apache.spark.sql.catalyst.expressions.Cast && DataType.equalsStructurally(
+                ((Expression) parts.get(0)).dataType(), made.dataType(), true)) return (Expression) parts.get(0);
         if (!made.foldable()) return made;
         try {
             return constant(made.eval(null), made.dataType().asNullable());
@@ -611,6 +657,10 @@ public class Catalyst {
                 (org.apache.spark.sql.catalyst.expressions.CsvToStructs) found;
             return reader("from_csv", read.child(), read.schema(), read.options());
         }
+        if (found instanceof Literal && ((Literal) found).value() == null) {
+            String name = found.dataType().sql();
+            return name.equals("VOID") ? "NULL" : "CAST(NULL AS " + name + ")";
+        }
         if (found instanceof Literal) return constant(((Literal) found).value(), found.dataType()).sql();
         if (found.children().isEmpty()) return found.sql();
         if (found instanceof org.apache.spark.sql.catalyst.expressions.Alias) return printed((Expression) found.children().apply(0));
@@ -636,6 +686,9 @@ public class Catalyst {
         if (kind.equals("StructsToJson") || kind.equals("StructsToCsv") || kind.equals("StructsToXml")) {
             return withOptions(found.prettyName() + "(" + printed((Expression) parts.apply(0)),
                 (scala.collection.Map) found.productElement(0));
+        }
+        if (kind.equals("ArraysZip")) {  // its own text has other names of fields
+            return "CAST(" + call("arrays_zip", parts) + " AS " + found.dataType().sql() + ")";
         }
         if (kind.equals("YearOfWeek")) return call("date_part", "'YEAROFWEEK'", parts);
         if (kind.equals("SecondWithFraction")) return call("date_part", "'SECOND'", parts);

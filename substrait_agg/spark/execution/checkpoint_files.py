@@ -78,13 +78,16 @@ def read_changes(spark: SparkSession, node: Node, paths: Sequence[Location]) -> 
     """
     fields = [st.StructField(column_name(i), to_spark(t)) for i, t in enumerate(node.types)]
     schema = st.StructType([*fields, st.StructField(WEIGHT, st.LongType())])
-    return read_parquet(
-        spark, paths, schema, infers=any(_differs_in_parquet(type_) for type_ in node.types)
-    )
+    places = (i for i, type_ in enumerate(node.types) if _differs_in_parquet(type_))
+    return read_parquet(spark, paths, schema, inferred=frozenset(map(column_name, places)))
 
 
 def read_parquet(
-    spark: SparkSession, paths: Iterable[Location], schema: st.StructType, *, infers: bool = False
+    spark: SparkSession,
+    paths: Iterable[Location],
+    schema: st.StructType,
+    *,
+    inferred: frozenset[str] = frozenset(),
 ) -> DataFrame:
     """Read Parquet files of a checkpoint.
 
@@ -95,20 +98,23 @@ def read_parquet(
         spark: the session.
         paths: the files.
         schema: the columns of the files.
-        infers: whether Spark has to read the schema from local files, which takes a job.
+        inferred: columns whose types Spark has to read from local files, which takes a job.
     """
     remote = [str(path) for path in paths if isinstance(path, Remote)]
     if not remote:
-        reader = spark.read if infers else spark.read.schema(schema)
-        return reader.parquet(*(escape(str(path)) for path in paths))
+        names = [escape(str(path)) for path in paths]
+        if inferred:
+            stored = spark.read.parquet(*names).schema
+            schema = st.StructType([stored[f.name] if f.name in inferred else f for f in schema])
+        return spark.read.schema(schema).parquet(*names)
     count = min(len(remote), spark.sparkContext.defaultParallelism)
-    names = spark.createDataFrame([(path,) for path in remote], "path string").repartition(count)
-    return names.mapInArrow(_reader(to_arrow_schema(schema, timezone="UTC")), schema)
+    rows = spark.createDataFrame([(path,) for path in remote], "path string").repartition(count)
+    return rows.mapInArrow(_reader(to_arrow_schema(schema, timezone="UTC")), schema)
 
 
 def _differs_in_parquet(type_: Type) -> bool:
     """Return whether Spark reads a type from Parquet files in another way than `to_spark` declares it."""
-    return type_.kind in ("precision_time", "interval_day") or any(
+    return type_.kind == "precision_time" or any(
         _differs_in_parquet(child) for child in type_.children
     )
 

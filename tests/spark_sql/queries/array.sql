@@ -5,7 +5,6 @@ SELECT id, array_union(a, array(1)), array_intersect(a, array(1, 5)), array_exce
 -- refused SQL_NOT_DETERMINISTIC: shuffle is random
 SELECT id, array_join(w, '-'), array_join(w, '-', 'none'), flatten(array(a, a)), sequence(1, id), arrays_zip(a, w), shuffle(array(id)) IS NULL FROM c WHERE id < 0;
 SELECT id, array_join(w, '-'), array_join(w, '-', 'none'), flatten(array(a, a)), sequence(1, id) FROM c;
--- refused SQL_NOT_MAINTAINED: arrays_zip
 SELECT id, arrays_zip(a, w) FROM c;
 SELECT id, array(id, 2), size(array()), a = array(3), a IS NULL, array(1, NULL)[1], element_at(array(7, 8), -1) FROM c;
 SELECT a, count(*) FROM c GROUP BY a;

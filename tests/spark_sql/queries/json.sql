@@ -3,7 +3,6 @@ SELECT id, from_json(j, 'a STRING, d INT'), from_json(j, 'a STRING').a, from_jso
 SELECT id, to_json(struct(id, num)), to_json(map('a', id)), to_json(array(id, 2)), to_json(named_struct('t', TIMESTAMP'2024-01-01 00:00:00'), map('timestampFormat', 'yyyy')) FROM e;
 SELECT id, json_array_length(j), json_object_keys(j), schema_of_json('{"a": 1}'), is_variant_null(parse_json('null')) FROM e WHERE j IS NULL OR j LIKE '{%';
 SELECT id, to_json(r), to_json(m), to_json(a) FROM c;
--- open: json_tuple generates rows
 SELECT id, json_tuple(j, 'a', 'b') AS (a, b) FROM e;
 -- refused SQL_NOT_MAINTAINED: try_variant_get
 SELECT id, variant_get(parse_json('{"a": 5}'), '$.a', 'int'), try_variant_get(try_parse_json(j), '$.a', 'int'), to_json(try_parse_json(j)) FROM e;

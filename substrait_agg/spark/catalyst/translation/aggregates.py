@@ -128,6 +128,32 @@ def measure(scope: Scope, tree: SparkTree, *, filtered: bool = True) -> Translat
     return TranslatedMeasure(message, call.type, result)
 
 
+def _of_units(scope: Scope, tree: SparkTree, value: Typed, urn: str, name: str) -> _Call:
+    """Return the call of a function of months or microseconds in place of intervals."""
+    type_, result = _OF_UNITS[name]
+    if value.type.interval == "intervalYear":  # a number of months in plans
+        units, back = "c0", f"CAST({result} AS INT)"
+    else:
+        units = "c0 div INTERVAL '0.000001' SECOND"
+        back = f"CAST({result} AS BIGINT) * INTERVAL '0.000001' SECOND"
+    text = (
+        f"CAST({units} AS {type_.name if type_.digits else type_.name.replace('long', 'bigint')})"
+    )
+    constant = Typed({"literal": {"string": text}}, SparkType("string", nullable=False))
+    number = scope.by_text((constant, value), SparkType(type_.name, value.type.nullable))
+    total = decimal(38, 19, nullable=True) if type_.digits else type_
+    return _Call(urn, name, (number,), total, type_of(tree.type).name, text=back)
+
+
+_OF_UNITS = {
+    "sum": (SparkType("long"), "c0"),
+    # Spark rounds the quotient once, to the unit: at 19 places no other quotient ends in .5.
+    "avg": (SparkType("decimal(34,15)"), "round(c0)"),
+    "percentile_cont": (SparkType("double"), "c0"),
+}
+"""Function of numbers in place of intervals -> the type of the numbers, and SQL of a number of units."""
+
+
 def _with_nulls(scope: Scope, call: _Call, conditions: list[Typed]) -> _Call:
     """Return a call whose values are null in rows that do not count."""
     condition = _every(scope, conditions)
@@ -217,6 +243,8 @@ def _sum(scope: Scope, tree: SparkTree) -> _Call:
         return _Call(
             "arithmetic_decimal", "sum", (value,), decimal(38, scale, nullable=True), result
         )
+    if value.type.interval:
+        return _of_units(scope, tree, value, "arithmetic", "sum")
     if value.type.name in INTEGERS:
         return _Call("arithmetic", "sum", (value,), SparkType("long"), "long")
     return _Call("arithmetic", "sum", (_double(tree, value),), SparkType("double"), "double")
@@ -225,6 +253,8 @@ def _sum(scope: Scope, tree: SparkTree) -> _Call:
 def _average(scope: Scope, tree: SparkTree) -> _Call:
     _check_errors(tree)
     value = scope.translate(tree.children[0])
+    if value.type.interval:
+        return _of_units(scope, tree, value, "arithmetic_decimal", "avg")
     if value.type.digits:
         precision, scale = (min(MOST_DIGITS, digits + 4) for digits in value.type.digits)
         if scale > _MOST_PLACES:
@@ -303,6 +333,9 @@ def _percentile(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
     share = Decimal(fraction.fields["value"])
     part = {"literal": {"fp64": float(1 - share if reverse else share)}}
     constant = Typed(part, SparkType("double", nullable=False))
+    if name == "percentile_cont" and value.type.interval:
+        call = _of_units(scope, tree, value, "arithmetic", name)
+        return replace(call, arguments=(*call.arguments, constant))
     if name == "percentile_cont":
         value = _double(tree, value) if not value.type.digits else cast(value, "double")
         return _Call("arithmetic", name, (value, constant), SparkType("double"), "double")

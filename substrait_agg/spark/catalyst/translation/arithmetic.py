@@ -47,7 +47,7 @@ def arithmetic(scope: Scope, tree: SparkTree, *, name: str, **options: str) -> T
         digits = _decimal_result(scope, tree, name, left.type.digits, right.type.digits)
         type_ = decimal(*digits, nullable=nullable)
         return scope.call("arithmetic_decimal", name, (left, right), type_, overflow="ERROR")
-    if left.type.name != right.type.name:
+    if left.type.name != right.type.name or left.type.interval:
         raise not_supported(tree, f"of {left.type.name} and {right.type.name}")
     type_ = SparkType(left.type.name, nullable)
     checked = options if left.type.name in INTEGERS else {}
@@ -224,5 +224,7 @@ def _rounded_type(tree: SparkTree, type_: SparkType, places: int) -> SparkType:
 def same_type(scope: Scope, tree: SparkTree, *, name: str) -> Typed:
     """Return the call of a function of one number that keeps its type."""
     (value,) = scope.arguments(tree)
+    if value.type.interval:
+        raise not_supported(tree, f"of {value.type.name}")
     urn = "arithmetic_decimal" if value.type.digits else "arithmetic"
     return scope.call(urn, name, (value,), value.type)

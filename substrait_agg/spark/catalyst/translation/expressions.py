@@ -299,7 +299,13 @@ def _cast(scope: Scope, tree: SparkTree) -> Typed:
         raise not_supported(tree, "with a null where it fails")
     if "timestamp" in (value.type.name, target.name) and tree.zone not in ("", "UTC"):
         raise in_other_zone(tree)
-    if value.type.nested or target.nested:
+    if (
+        value.type.interval
+        and value.type.interval == target.interval
+        and _keeps(value.type, target)
+    ):
+        return Typed(value.message, SparkType(target.name, value.type.nullable))
+    if value.type.interval or target.interval or value.type.nested or target.nested:
         raise not_supported(tree, "of a nested type")
     number = [t.name in _NUMBERS or t.digits for t in (value.type, target)]
     if any(number) and {"date", "timestamp", "timestamp_ntz", "binary"} & {
@@ -308,6 +314,15 @@ def _cast(scope: Scope, tree: SparkTree) -> Typed:
     }:
         raise not_supported(tree, "of these types")
     return cast(value, target.name)
+
+
+_UNITS = ("year", "month", "day", "hour", "minute", "second")
+
+
+def _keeps(source: SparkType, target: SparkType) -> bool:
+    """Return whether intervals of one type are those of another one with the same or smaller units."""
+    one, other = (_UNITS.index(type_.name.split()[-1]) for type_ in (source, target))
+    return one <= other
 
 
 def _nan_value(scope: Scope, tree: SparkTree) -> Typed:

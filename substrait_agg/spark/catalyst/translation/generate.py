@@ -133,9 +133,46 @@ def _stack(scope: Scope, tree: SparkTree) -> _List:
     return _List(f"array({', '.join(structs)})", typed)
 
 
+def _json_tuple(scope: Scope, tree: SparkTree) -> _List:
+    """Return the one row with some fields of an object in JSON.
+
+    `get_json_object` has the first value of a field that is there twice, `json_tuple` the last one.
+    """
+    values = tuple(scope.translate(child) for child in tree.children)
+    fields = ", ".join(f"'c{i}', {_field_text(f'c{i + 1}')}" for i in range(len(values) - 1))
+    return _List(f"array(named_struct({fields}))", values)
+
+
+def _field_text(name: str) -> str:
+    read = "map_entries(from_json(c0, 'MAP<STRING, STRING>'))"
+    same = f"filter({read}, e -> e.key = {name} AND e.value IS NOT NULL)"
+    last = f"get(reverse({same}), 0).value"
+    nested = f"IF(left({last}, 1) IN ('[', '{{'), get_json_object({last}, '$'), NULL)"
+    return (
+        f"""CASE WHEN {name} RLIKE "^[^'?*]+$" AND coalesce(cardinality({same}), 0) < 2 """
+        f"""THEN get_json_object(c0, concat("$['", {name}, "']")) ELSE coalesce({nested}, {last}) END"""
+    )
+
+
+def long_range(below: Relation, scope: Scope, numbers: range) -> dict[str, Any]:
+    """Return the rows of a relation once per number of a long range, which is two lists of numbers."""
+    long, step, last = SparkType("long", nullable=False), numbers.step * _NUMBERS, numbers[-1]
+    firsts = _List(f"sequence({numbers[0]}L, {last}L, {step}L)", ())
+    end = f"{'least' if step > 0 else 'greatest'}(c0 + {step - numbers.step}L, {last}L)"
+    rest = _List(f"sequence(c0, {end}, {numbers.step}L)", (field_reference(0, long),))
+    for elements in (firsts, rest):
+        call = scope.call(SPARK_URN, UNNEST, (_compute_list(scope, elements, long),), long)
+        below = Relation(emit_only(below, [call]), (ColumnOf(-1, "", long),))
+    return below.message
+
+
+_NUMBERS = 10_000
+"""Numbers of a list in a long range."""
+
 _LISTS: Mapping[str, Callable[[Scope, SparkTree], _List]] = {
     "Explode": partial(_explode, position=False),
     "Inline": _inline,
+    "JsonTuple": _json_tuple,
     "PosExplode": partial(_explode, position=True),
     "Stack": _stack,
 }

@@ -137,16 +137,21 @@ def _matches(scope: Scope, on: SparkTree, left: Relation, right: Relation) -> Ty
     """Return the condition of a join. In keys NaN equals NaN, as everywhere in Spark."""
     parts = []
     for part in _conjuncts(on):
-        is_key = part.kind == "EqualTo" and part.children[0].type in ("float", "double")
-        if is_key and _joins_sides(part, left, right):
+        name = _KEYS.get(part.kind)
+        is_float = bool(part.children) and part.children[0].type in ("float", "double")
+        if name and is_float and _joins_sides(part, left, right):
             values = scope.arguments(part)
-            type_ = SparkType("boolean", any_nullable(values))
-            parts.append(scope.call("comparison", "equal", values, type_))
+            type_ = SparkType("boolean", name == "equal" and any_nullable(values))
+            parts.append(scope.call("comparison", name, values, type_))
         else:
             parts.append(condition(scope, part))
     if len(parts) == 1:
         return parts[0]
     return scope.call("boolean", "and", parts, SparkType("boolean", any_nullable(parts)))
+
+
+_KEYS = {"EqualTo": "equal", "EqualNullSafe": "is_not_distinct_from"}
+"""Class of an equality in Spark -> the function that makes keys of its values."""
 
 
 def _joins_sides(equal: SparkTree, left: Relation, right: Relation) -> bool:

@@ -344,8 +344,17 @@ _LITERALS: dict[str, Callable[[str, Mapping[str, Any]], Any]] = {
     "decimal": lambda v, t: decimal_value(Decimal(v), t["precision"], t["scale"]),
     "precisionTimestamp": _time,
     "precisionTimestampTz": _time,
+    "intervalYear": lambda v, _: {"months": int(v)},
+    "intervalDay": lambda v, _: duration(int(v)),
 }
 """Kind of a Substrait type -> the value of a literal, from its text in Spark."""
+
+_NAMES = {
+    "bool": "boolean",
+    "intervalYear": "intervalYearToMonth",
+    "intervalDay": "intervalDayToSecond",
+}
+"""Kind of a Substrait type -> the field of a literal, if it has another name."""
 
 
 def constant(type_: SparkType, value: Any) -> Typed | None:
@@ -362,8 +371,18 @@ def constant(type_: SparkType, value: Any) -> Typed | None:
     make = _LITERALS.get(kind)
     if make is None:
         return None
-    name_of_field = "boolean" if kind == "bool" else kind
-    return Typed({"literal": {name_of_field: make(str(value), message[kind])}}, required)
+    return Typed({"literal": {_NAMES.get(kind, kind): make(str(value), message[kind])}}, required)
+
+
+def duration(micros: int) -> dict[str, object]:
+    """Return the value of a literal of an interval of days to microseconds."""
+    days, rest = divmod(micros, DAY)
+    seconds, subseconds = divmod(rest, 1_000_000)
+    return {"days": days, "seconds": seconds, "precision": 6, "subseconds": str(subseconds)}
+
+
+DAY = 86_400_000_000
+"""Microseconds of a day."""
 
 
 def null(name: str) -> Typed:

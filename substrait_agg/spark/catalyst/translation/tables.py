@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 from substrait_agg.spark.catalyst.analyzed.tree import OutputColumn, SparkTree
 from substrait_agg.spark.catalyst.translation.expressions import literal
+from substrait_agg.spark.catalyst.translation.generate import long_range
 from substrait_agg.spark.catalyst.translation.own_sources import OwnSource, location_of, names_of
 from substrait_agg.spark.catalyst.translation.scope import PlanContext, Scope
 from substrait_agg.spark.catalyst.translation.types import ColumnOf, Relation, SparkType, type_of
@@ -159,7 +161,11 @@ def constant_rows(tree: SparkTree, context: PlanContext) -> Relation:
     if tree.kind == "OneRowRelation":
         number = ColumnOf(-1, "one", SparkType("integer", nullable=False))
         return _virtual([[{"i32": 1}]], (number,))
-    _check_count(len(tree.fields["data"]), "a list of Python has")
+    if len(tree.fields["data"]) > MOST_ROWS:
+        message = (
+            f"a list of Python has {len(tree.fields['data'])} rows, and {MOST_ROWS} are possible"
+        )
+        raise Refusal("relation", message, "store the rows in a table")
     rows = [[literal(value).message["literal"] for value in row] for row in tree.fields["data"]]
     return _virtual(rows, _columns(tree))
 
@@ -188,14 +194,10 @@ def inline_rows(tree: SparkTree, context: PlanContext) -> Relation:
 def number_rows(tree: SparkTree, context: PlanContext) -> Relation:
     """Return the rows of ``range``."""
     numbers = range(tree.fields["start"], tree.fields["end"], tree.fields["step"])
-    _check_count(len(numbers), "range has")
+    if len(numbers) > MOST_ROWS:
+        one = constant_rows(replace(tree, kind="OneRowRelation"), context)
+        return Relation(long_range(one, Scope(context, {}), numbers), _columns(tree))
     return _virtual([[{"i64": str(number)}] for number in numbers], _columns(tree))
-
-
-def _check_count(count: int, what: str) -> None:
-    if count > MOST_ROWS:
-        message = f"{what} {count} rows, and {MOST_ROWS} are possible"
-        raise Refusal("relation", message, "store the rows in a table")
 
 
 def _columns(tree: SparkTree) -> tuple[ColumnOf, ...]:

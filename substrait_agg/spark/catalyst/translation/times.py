@@ -12,9 +12,11 @@ from collections.abc import Iterable, Sequence
 from substrait_agg.functions.windows import WINDOWS_URN
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
 from substrait_agg.spark.catalyst.translation.scope import (
+    DAY,
     PlanContext,
     Scope,
     cast,
+    duration,
     emit_only,
     in_other_zone,
     not_supported,
@@ -28,8 +30,6 @@ from substrait_agg.spark.catalyst.translation.types import (
     type_of,
 )
 
-DAY = 86_400_000_000
-"""Microseconds of a day."""
 _MOST_DAYS = 1_000_000
 _OF_TIME = re.compile(r"interval (day|hour|minute|second)( to \w+)?")
 """Types of intervals of days to seconds."""
@@ -94,10 +94,7 @@ def _moved(scope: Scope, tree: SparkTree, point: Typed, micros: int) -> Typed:
 
 def interval_of(micros: int) -> dict[str, object]:
     """Return the literal of an interval of days to microseconds."""
-    days, rest = divmod(micros, DAY)
-    seconds, subseconds = divmod(rest, 1_000_000)
-    body = {"days": days, "seconds": seconds, "precision": 6, "subseconds": str(subseconds)}
-    return {"literal": {"intervalDayToSecond": body}}
+    return {"literal": {"intervalDayToSecond": duration(micros)}}
 
 
 def _camel(name: str) -> str:

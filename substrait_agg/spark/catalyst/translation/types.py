@@ -29,8 +29,8 @@ _TIMES = {
     "timestamp_ntz": ("precisionTimestamp", "pts"),
     "timestamp": ("precisionTimestampTz", "ptstz"),
     "time(6)": ("precisionTime", "pt"),
-    "interval day to second": ("intervalDay", "iday"),
 }
+_INTERVAL = re.compile(r"interval (?:(?:year|month)|(day|hour|minute|second))(?: to \w+)?")
 _NESTED = {"struct": "struct", "array": "list", "map": "map"}
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 INTEGERS = ("byte", "short", "integer", "long")
@@ -57,6 +57,12 @@ class SparkType:
         return (int(match[1]), int(match[2])) if match else None
 
     @property
+    def interval(self) -> str:
+        """The field of a Substrait type of intervals of months or of microseconds; empty for other types."""
+        match = _INTERVAL.fullmatch(self.name)
+        return "" if match is None else "intervalDay" if match[1] else "intervalYear"
+
+    @property
     def nested(self) -> dict[str, Any] | None:
         """The JSON of a struct, an array or a map."""
         if not self.name.startswith("{"):
@@ -73,8 +79,11 @@ class SparkType:
         nullability = "NULLABILITY_NULLABLE" if self.nullable else "NULLABILITY_REQUIRED"
         if self.name in _SIMPLE:
             return {_SIMPLE[self.name][0]: {"nullability": nullability}}
-        if self.name in _TIMES:
-            return {_TIMES[self.name][0]: {"precision": 6, "nullability": nullability}}
+        if self.interval == "intervalYear":
+            return {self.interval: {"nullability": nullability}}
+        if self.name in _TIMES or self.interval:
+            names = _TIMES.get(self.name) or (self.interval,)
+            return {names[0]: {"precision": 6, "nullability": nullability}}
         if self.digits:
             precision, scale = self.digits
             return {"decimal": {"precision": precision, "scale": scale, "nullability": nullability}}
@@ -89,6 +98,8 @@ class SparkType:
         names = _SIMPLE.get(self.name) or _TIMES.get(self.name)
         if names:
             return names[1]
+        if self.interval:
+            return "iday" if self.interval == "intervalDay" else "iyear"
         nested = self.nested
         return "dec" if nested is None else _NESTED.get(nested["type"], "any")
 

@@ -9,12 +9,13 @@ from typing import Any
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
 from substrait_agg.spark.catalyst.translation.aggregates import is_measure, measure
 from substrait_agg.spark.catalyst.translation.scope import (
+    DAY,
     Scope,
     cast,
     decimal_constant,
     not_supported,
 )
-from substrait_agg.spark.catalyst.translation.times import DAY, interval_of
+from substrait_agg.spark.catalyst.translation.times import interval_of
 from substrait_agg.spark.catalyst.translation.types import INTEGERS, SparkType, Typed
 
 RANKINGS: Mapping[str, str] = {"DenseRank": "dense_rank", "Rank": "rank", "RowNumber": "row_number"}
