@@ -172,6 +172,8 @@ _ALL: tuple[ErrorCode, ...] = (
         ("WEIGHT_OVERFLOW", "the weights of a value or of a group add up to more than the state can store", "check the weight column of the source"),
         ("SINGLE_JOIN_MATCHES", "a row of a single join has several matches", "make the other input unique by the key, for example with an aggregate"),
         ("JOIN_ROWS_TOO_MANY", "a join has produced more rows in one batch than --max-join-rows allows", "check the keys of the join in the message; or run again with a larger --max-join-rows, or 0 for no bound: nothing of the batch was committed"),
+        ("RECURSION_LEVELS_EXCEEDED", "a recursion has rows after its greatest level", "end the recursion by a condition on its columns, or write MAX RECURSION LEVEL behind its name"),
+        ("RECURSION_ROWS_EXCEEDED", "a batch changes more rows of a recursion than it may", "use smaller batches, or set spark.sql.cteRecursionRowLimit before the view is planned"),
         ("NESTED_LOOP_TOO_LARGE", "a join has neither a key nor a range, and its smaller input has more than 10,000 different rows", "compare columns of both inputs in the join with =, <, <=, >, >= or BETWEEN, or filter the smaller input in the plan"),
         ("EARLY_RETRACTION", "rows were deleted before they were inserted, and the run refuses this", "correct the source, or start a new checkpoint with --early-retraction carry or quarantine"),
         ("WATERMARK_PARTITIONS", "the column that partitions a source for its watermark has more than 10,000 values", "use a column with fewer values in by:, or remove it"),

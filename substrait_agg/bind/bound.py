@@ -288,6 +288,35 @@ class BoundUnion(BoundInputs):
 
 
 @dataclass(frozen=True, slots=True)
+class BoundRecursion(BoundInputs):
+    """The rows of an anchor, then level by level those that a step makes of the rows of the last level.
+
+    The last column is the level, a number from 0. Rows of level `limit` have no next level.
+
+    Attributes:
+        inputs: the anchor and the step, which reads `BoundRecursiveRows` of the same name.
+        name: identifies what is computed.
+        rows: how many changed rows a batch may make.
+    """
+
+    inputs: tuple[BoundRelation, ...]
+    types: tuple[Type, ...]
+    path: str
+    name: str = field(compare=False)
+    limit: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRecursiveRows:
+    """The rows of the last level of the recursion `recursion`, inside its step."""
+
+    recursion: str
+    types: tuple[Type, ...]
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class BoundSetOperation(BoundInputs):
     """A set operation other than union all. The first input is the primary one."""
 
@@ -509,6 +538,8 @@ BoundRelation = (
     | BoundProject
     | BoundUnnest
     | BoundUnion
+    | BoundRecursion
+    | BoundRecursiveRows
     | BoundSetOperation
     | BoundAggregate
     | BoundJoin

@@ -17,6 +17,7 @@ from substrait_agg.bind.bound import (
     BoundNestedValue,
     BoundProject,
     BoundRead,
+    BoundRecursiveRows,
     BoundRelation,
     BoundRows,
     BoundUnnest,
@@ -131,7 +132,7 @@ def renumber_sorts(
 def inputs_of(relation: BoundRelation) -> tuple[BoundRelation, ...]:
     """Return the relations that a relation reads."""
     match relation:
-        case BoundRead() | BoundRows():
+        case BoundRead() | BoundRows() | BoundRecursiveRows():
             return ()
         case BoundInputs():
             return relation.inputs
@@ -151,7 +152,7 @@ def inputs_of(relation: BoundRelation) -> tuple[BoundRelation, ...]:
 def with_inputs(relation: BoundRelation, inputs: tuple[BoundRelation, ...]) -> BoundRelation:
     """Return a relation that reads other inputs with the same columns."""
     match relation:
-        case BoundRead() | BoundRows():
+        case BoundRead() | BoundRows() | BoundRecursiveRows():
             return relation
         case BoundInputs():
             return replace(relation, inputs=inputs)
@@ -187,7 +188,7 @@ def expressions_of(relation: BoundRelation) -> Iterator[Expr]:
             yield from (s.expression for s in sorts)
         case BoundRows(rows=rows):
             yield from (cell for row in rows for cell in row)
-        case BoundRead() | BoundInputs():
+        case BoundRead() | BoundInputs() | BoundRecursiveRows():
             return
 
 

@@ -41,6 +41,7 @@ from substrait_agg.explanation.tree import (
 )
 from substrait_agg.flow.graph.graph import (
     Branch,
+    FeedbackOrigin,
     FilterStep,
     MeasureState,
     OperatorOrigin,
@@ -198,7 +199,7 @@ def _origin(branch: Branch) -> tuple[InputKind, str, int | None, int | None]:
             return "table", show_text(".".join(table)), None, None
         case RowsOrigin(rows=rows):
             return "rows", "", None, len(rows)
-        case OperatorOrigin(operator=operator):
+        case OperatorOrigin(operator=operator) | FeedbackOrigin(operator=operator):
             return "operator", "", operator, None
 
 

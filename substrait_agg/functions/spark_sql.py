@@ -21,3 +21,11 @@ Another release may compute other values, which would not match those that a vie
 
 UNNEST = "unnest"
 """Name of the function of a list whose elements become rows. Only an expression of a projection can call it."""
+
+RECURSION = "recursion"
+"""Name of the function with which a projection makes a recursion of the union that it reads.
+
+Its arguments are constants: the name of the recursion, the greatest level, and how many rows a batch may
+change. Its value is the level of the row. The second input of the union reads the table
+``system.recursion.NAME``: the rows of the last level.
+"""

@@ -8,6 +8,7 @@ from typing import Any
 from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
 from substrait_agg.flow.graph.join import Join
 from substrait_agg.flow.graph.nodes import Node
+from substrait_agg.flow.graph.recursion import Recursion
 from substrait_agg.flow.graph.sessionize import Sessionize
 from substrait_agg.flow.graph.set_operation import SetOperation
 from substrait_agg.flow.graph.top_k import TopK
@@ -18,6 +19,7 @@ from substrait_agg.operator.common.protocol import StatefulOperator
 from substrait_agg.operator.common.spec import group_spec, multiset_spec
 from substrait_agg.operator.join.spec import join_spec
 from substrait_agg.operator.join.step import JoinOperator
+from substrait_agg.operator.recursion import RecursionOperator, recursion_spec
 from substrait_agg.operator.sessionize.spec import session_spec
 from substrait_agg.operator.sessionize.step import SessionOperator
 from substrait_agg.operator.set_operation import SetOperator, set_operation_spec
@@ -32,6 +34,7 @@ OPERATORS: Mapping[type[Node], Callable[[Any], StatefulOperator]] = {
     Aggregate: lambda node: GroupOperator(group_spec(node)),
     Distinct: lambda node: GroupOperator(multiset_spec(node)),
     Join: lambda node: JoinOperator(join_spec(node)),
+    Recursion: lambda node: RecursionOperator(recursion_spec(node)),
     SetOperation: lambda node: SetOperator(set_operation_spec(node)),
     Sessionize: lambda node: SessionOperator(session_spec(node)),
     TopK: lambda node: TopKOperator(top_k_spec(node)),

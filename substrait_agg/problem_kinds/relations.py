@@ -247,4 +247,13 @@ RELATIONS: tuple[ProblemKind, ...] = kinds(
          "removes. This requires values that can be compared. For example, an interval of months is not a fixed "
          "number of days."),
     ),
+    (
+        "RECURSION_NOT_SUPPORTED", "error", "error",
+        "the recursion cannot be maintained: {reason}",
+        ("in the step read the rows of the last level by filters, projections, joins and unions; compute aggregates, limits "
+         "and window functions above the recursion"),
+        ("A recursion has the rows of an anchor, and level by level those that a step makes of the rows of the level "
+         "before. A change of a level changes the next one, so the step must say which rows of the next level a row has: "
+         "filters, projections, joins, DISTINCT and set operations of several such inputs do."),
+    ),
 )  # fmt: skip

@@ -47,11 +47,13 @@ class RunConditions:
         event_time: whether it has watermarks or a TTL.
         delayed: whether emission is delayed (``emit`` is not ``batch``).
         unreadable: the tables whose rows cannot be read again in full -> why.
+        beside: whether a batch of the run computes them, beside operators that read changes.
     """
 
     event_time: bool = False
     delayed: bool = False
     unreadable: Mapping[Table, str] = field(default_factory=dict)
+    beside: bool = True
 
 
 def not_incremental(flow: Flow, operators: Collection[int]) -> Iterator[Obstacle]:
@@ -100,6 +102,8 @@ def not_recomputable(
     for node in flow.operators:
         if node.id in operators:
             yield from _node_obstacles(node)
+            if conditions.beside and node.loop_end is not None:
+                yield Obstacle(node.path, "a recursion is computed in rounds")
     for table in sorted(tables_read(flow, operators)):
         reason = conditions.unreadable.get(table)
         if reason is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, TableOrigin
+from substrait_agg.flow.graph.graph import Branch, FeedbackOrigin, OperatorOrigin, TableOrigin
 from substrait_agg.flow.graph.nodes import (
     Flow,
     FlowView,
@@ -88,7 +88,7 @@ def _renumber(node: Node, ids: Mapping[int, int]) -> Node:
 
 def _move(branch: Branch, ids: Mapping[int, int]) -> Branch:
     origin = branch.origin
-    if not isinstance(origin, OperatorOrigin):
+    if not isinstance(origin, OperatorOrigin | FeedbackOrigin):
         return branch
     return replace(branch, origin=replace(origin, operator=ids[origin.operator]))
 

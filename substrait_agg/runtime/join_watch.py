@@ -10,7 +10,7 @@ from threading import Event, Thread
 
 from substrait_agg.commit.tasks.join_rows import JoinRows
 from substrait_agg.explanation.names import clean
-from substrait_agg.flow.graph.graph import OperatorOrigin, Origin, TableOrigin
+from substrait_agg.flow.graph.graph import FeedbackOrigin, OperatorOrigin, Origin, TableOrigin
 from substrait_agg.flow.graph.join import Join
 from substrait_agg.flow.graph.nodes import Port
 from substrait_agg.metrics.progress import JoinProgress
@@ -110,6 +110,6 @@ def _side(port: Port) -> str:
 def _origin(origin: Origin) -> str:
     if isinstance(origin, TableOrigin):
         return f"table {clean('.'.join(origin.table))}"
-    if isinstance(origin, OperatorOrigin):
+    if isinstance(origin, OperatorOrigin | FeedbackOrigin):
         return f"operator {origin.operator}"
     return "rows of the plan"

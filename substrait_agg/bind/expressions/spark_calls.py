@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from substrait_agg.bind.bound import Argument, Call, Constant, Expr, value_arguments
 from substrait_agg.bind.context import BindContext, is_unknown, unknown
-from substrait_agg.functions.spark_sql import SPARK_SQL, SPARK_VERSION, UNNEST
+from substrait_agg.functions.spark_sql import RECURSION, SPARK_SQL, SPARK_VERSION, UNNEST
 from substrait_agg.plan.model import ScalarCall
+from substrait_agg.plan.types import Type
+
+LEVEL = Type("i32", nullable=False)
+"""Type of the level of a row of a recursion."""
 
 
 def spark_call(call: ScalarCall, arguments: tuple[Argument, ...], context: BindContext) -> Expr:
@@ -19,6 +23,8 @@ def spark_call(call: ScalarCall, arguments: tuple[Argument, ...], context: BindC
         return unknown()
     if call.function.name == UNNEST:
         return Call(values[0].type.children[0], UNNEST, values, (), ())
+    if call.function.name == RECURSION:
+        return Call(LEVEL, RECURSION, values, (), ())
     type_ = call.output_type
     path = f"{call.path}.scalar_function.output_type"
     if type_ is None or not context.check_type(type_, path):
@@ -33,6 +39,10 @@ def _fault(call: ScalarCall, values: tuple[Expr, ...], *, only_values: bool) -> 
     if name == UNNEST:
         is_list = only_values and len(values) == 1 and values[0].type.kind == "list"
         return "" if is_list and not call.options else f"{UNNEST} takes one list"
+    if name == RECURSION:
+        constants = [v.value for v in values if isinstance(v, Constant)]
+        valid = only_values and [type(c) for c in constants] == [str, int, int] and not call.options
+        return "" if valid else f"{RECURSION} takes a constant name and two constant integers"
     if name != SPARK_SQL or not only_values:
         return f"{name} with these arguments is not {SPARK_SQL} of a text and values"
     text = values[0] if values else None
@@ -54,3 +64,8 @@ def _fault(call: ScalarCall, values: tuple[Expr, ...], *, only_values: bool) -> 
 def is_unnest(expression: Expr) -> bool:
     """Return whether an expression has the elements of a list as its values, one per row."""
     return isinstance(expression, Call) and expression.function == UNNEST
+
+
+def is_recursion(expression: Expr) -> bool:
+    """Return whether an expression makes a recursion of the union that its projection reads."""
+    return isinstance(expression, Call) and expression.function == RECURSION

@@ -47,6 +47,7 @@ from substrait_agg.bind.readings import (
     relations_of,
     release_of,
 )
+from substrait_agg.bind.recursion import misplaced_recursion
 from substrait_agg.bind.rewrite import index_columns, selected_columns
 from substrait_agg.plan.model import DecodedPlan
 from substrait_agg.plan.types import Type, field_name, names_by_column, names_width, struct_fields
@@ -165,6 +166,7 @@ def _bind(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
         bind_relation(context.apart.pop(), context)
     report_misplaced(ordered.relation, context)
     _check_keys(ordered.relation, context)
+    _check_recursion(ordered.relation, context)
     if plan.names is not None:
         ordered = _without_index(ordered, len(plan.names), _names_path(plan), context)
     types = schema_of(ordered.relation)
@@ -200,6 +202,14 @@ def _check_keys(root: Bound, context: BindContext) -> None:
     keyless = () if isinstance(root, Opaque) else joins_without_key(normal_form(root))
     for join in keyless:
         context.report("JOIN_WITHOUT_KEY", join.path)
+
+
+def _check_recursion(root: Bound, context: BindContext) -> None:
+    """Report rows of a last level that are read outside of the step of their recursion."""
+    misplaced = None if isinstance(root, Opaque) else misplaced_recursion(root)
+    if misplaced is not None:
+        reason = f"the rows of recursion {misplaced.recursion} are read outside of its step"
+        context.report("RECURSION_NOT_SUPPORTED", misplaced.path, reason=reason)
 
 
 def _without_index(ordered: Ordered, names: int, path: str, context: BindContext) -> Ordered:

@@ -12,6 +12,7 @@ from substrait_agg.bind.aggregates.grouping_sets import columns_read, with_repea
 from substrait_agg.bind.bound import (
     BoundFilter,
     BoundRead,
+    BoundRecursiveRows,
     BoundRelation,
     BoundRows,
     BoundSetOperation,
@@ -39,7 +40,7 @@ from substrait_agg.bind.expressions.binder import (
     constant_in,
 )
 from substrait_agg.bind.expressions.function_names import check_declared, check_field_names
-from substrait_agg.bind.expressions.spark_calls import is_unnest
+from substrait_agg.bind.expressions.spark_calls import is_recursion, is_unnest
 from substrait_agg.bind.plan.fetch import (
     Ordered,
     RelationOrder,
@@ -55,6 +56,7 @@ from substrait_agg.bind.plan.window_relations import BoundWindow, with_values
 from substrait_agg.bind.plan_size import MAX_SETS, check_width, too_large
 from substrait_agg.bind.profiles import STANDARD
 from substrait_agg.bind.readings import repeats_key
+from substrait_agg.bind.recursion import RECURSION, RecursionNotSupportedError, make_recursion
 from substrait_agg.bind.rewrite import renumber
 from substrait_agg.bind.subqueries.decorrelate import NotDecorrelatedError
 from substrait_agg.bind.subqueries.joins import BoundSubquery, SubqueryJoins
@@ -188,6 +190,8 @@ def _source(node: model.ReadRel, context: BindContext) -> Bound:
     """Return the table or the rows, before filter, mask and output mapping."""
     if node.rows is not None:
         return bind_rows(node.rows, node, context)
+    if len(node.names) == len(node.types) and node.table[:-1] == RECURSION:
+        return BoundRecursiveRows(node.table[-1], node.types, node.path)
     if len(node.names) == len(node.types):
         return BoundRead(
             node.table, node.names, node.types, node.path, node.fields, files=node.files
@@ -312,6 +316,8 @@ def _bind_expressions(
     expressions = tuple(bind_projected(e, types, inside) for e in written)
     if any(map(is_unnest, expressions)):
         return _with_elements(source, expressions, path, context, alone=not added)
+    if any(map(is_recursion, expressions)):
+        return _with_levels(source, expressions, path, context)
     if not added or isinstance(source.relation, Opaque):
         return source, expressions
     try:
@@ -338,6 +344,22 @@ def _with_elements(
     unnested = BoundUnnest(relation, call.arguments[0], types, path)
     column = Column(element, len(relation.types))
     return Ordered(unnested), tuple(column if e is call else e for e in expressions)
+
+
+def _with_levels(
+    source: Ordered, expressions: tuple[Expr, ...], path: str, context: BindContext
+) -> tuple[Ordered, tuple[Expr, ...]] | None:
+    """Return the rows of the recursion that a projection makes of a union."""
+    if isinstance(source.relation, Opaque):
+        return source, expressions
+    call = next(e for e in expressions if isinstance(e, Call) and is_recursion(e))
+    try:
+        recursion = make_recursion(source.relation, call)
+    except RecursionNotSupportedError as error:
+        context.report("RECURSION_NOT_SUPPORTED", path, reason=str(error))
+        return None
+    level = columns(recursion.types)[-1]
+    return Ordered(recursion), tuple(level if is_recursion(e) else e for e in expressions)
 
 
 def _set_operation(node: model.SetRel, context: BindContext) -> Ordered:

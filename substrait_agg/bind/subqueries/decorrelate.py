@@ -14,6 +14,7 @@ from substrait_agg.bind.bound import (
     BoundMeasure,
     BoundProject,
     BoundRead,
+    BoundRecursiveRows,
     BoundRelation,
     BoundRows,
     BoundUnnest,
@@ -128,7 +129,7 @@ class _Decorrelation:
                 raise NotDecorrelatedError("below a window function")
             case BoundUnnest():
                 raise NotDecorrelatedError("below a list that becomes rows")
-            case BoundRead() | BoundRows():
+            case BoundRead() | BoundRows() | BoundRecursiveRows():
                 raise NotDecorrelatedError("in rows of the plan")
 
 

@@ -35,6 +35,7 @@ _CLASSES: Mapping[str, type[Any]] = {
     "branch": graph.Branch, "filter": graph.FilterStep, "project": graph.ProjectStep,
     "unnest": graph.UnnestStep,
     "table": graph.TableOrigin, "rows": graph.RowsOrigin, "operator": graph.OperatorOrigin,
+    "feedback": graph.FeedbackOrigin,
     "upsert_source": graph.UpsertSource, "user_column": graph.UserColumn, "groups": graph.StatePerGroup,
     "arrivals": graph.ArrivalTree, "component": graph.TreeComponent, "tree": graph.ValueTree,
     "measure_state": graph.MeasureState, "accumulator": Accumulator,

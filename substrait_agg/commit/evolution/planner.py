@@ -24,8 +24,10 @@ WAITING = (
 )
 FINISHED = "groups are closed or evicted, and only their rows in the view are stored"
 ARRIVALS = "it depends on the order in which rows arrived, which is not stored"
+ROUNDS = "a recursion is computed in rounds"
 UNREAD = "the values that it reads are not in the stored state"
-_ONLY_KEPT = ("sessions", "upserts", "ordered rows", "rows of both sides")
+_LEVELS = "rows of levels"
+_ONLY_KEPT = ("sessions", "upserts", "ordered rows", "rows of both sides", _LEVELS)
 """Kinds of state that cannot be changed, and whose rows other operators cannot be made from."""
 _BY_ARRIVAL = ("sessions", "upserts")
 _PORTS = ("left", "right")
@@ -351,6 +353,8 @@ class _Planner:
         """Refuse to rebuild state if the result could differ from the stored state."""
         now = self._wanted.state_schemas[ordinal]
         reasons = () if failure is None else failure.reasons
+        if now.kind == _LEVELS:
+            raise _Unmigratable(*reasons, self._would_rebuild(ordinal, ROUNDS))
         if now.reads and failure is not None:
             raise failure
         if self._forgets:

@@ -41,12 +41,12 @@ from substrait_agg.state.tree import KeyedLayout, KeyedTree, LookupResult
 
 COUNTERS = (
     "input_rows", "partial_rows", "touched", "emitted", "retracted", "inserted", "early", "quarantined",
-    "waiting", "probes", "matches", "run_probes", "page_reads", "merges", "merged_rows", "merged_bytes", "written_bytes",
+    "waiting", "beyond", "probes", "matches", "run_probes", "page_reads", "merges", "merged_rows", "merged_bytes", "written_bytes",
     "merge_us", "fold_us", "lookup_us", "write_us",
 )  # fmt: skip
 """Counters of rows, groups, files and bytes, and timers in microseconds.
 
-``quarantined`` and ``waiting`` are differences: by how much the number of such rows or groups
+``quarantined``, ``waiting`` and ``beyond`` are differences: by how much the number of such rows or groups
 grows.
 """
 

@@ -70,7 +70,15 @@ class OperatorOrigin:
     types: tuple[Type, ...]
 
 
-Origin = TableOrigin | RowsOrigin | OperatorOrigin
+@dataclass(frozen=True, slots=True)
+class FeedbackOrigin:
+    """Changes of operator `operator`, which reads this one, in the round before of the same batch."""
+
+    operator: int
+    types: tuple[Type, ...]
+
+
+Origin = TableOrigin | RowsOrigin | OperatorOrigin | FeedbackOrigin
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.bind.plan.fingerprint import canonical, digest
 from substrait_agg.flow.graph.graph import (
     Branch,
+    FeedbackOrigin,
     FilterStep,
     OperatorOrigin,
     TableOrigin,
@@ -137,5 +138,7 @@ def _origin(branch: Branch, below: Sequence[Identity]) -> tuple[tuple[Any, ...],
             # The fields of the envelope follow, then the flags of omitted values.
             columns += [[*origin.table, "", i] for i in range(origin.upsert.extra)]
         return tuple(columns), list(origin.table)
+    if isinstance(origin, FeedbackOrigin):
+        return tuple(["feedback", i] for i in range(len(origin.types))), "feedback"
     rows = digest(canonical(origin.rows))
     return tuple([rows, i] for i in range(len(origin.types))), rows

@@ -10,6 +10,7 @@ from substrait_agg.bind.rewrite import call_durations
 from substrait_agg.flow.graph.graph import (
     WEIGHT_ALONE,
     Branch,
+    FeedbackOrigin,
     Forget,
     OperatorOrigin,
     StatePerGroup,
@@ -254,6 +255,11 @@ class Node:
         return None
 
     @property
+    def loop_end(self) -> int | None:
+        """Return the last operator of the rounds that begin with this one; None for one without rounds."""
+        return None
+
+    @property
     def emits_together(self) -> bool:
         """Return whether its changes belong together, so that a view cannot show some of them."""
         return False
@@ -428,7 +434,7 @@ def shown_by(flow: Flow, view: FlowView) -> frozenset[int]:
     while seen:
         node = seen.pop()
         below = [flow.operators[o] for o in operators_below(node)]
-        if any(other.port_columns is not None for other in below):
+        if any(other.port_columns is not None or other.loop_end is not None for other in below):
             return frozenset({last.id})
         seen += [other for other in below if other.shows_rows_below]
         operators |= {o.id for o in below if not (o.shows_rows_below or o.is_source)}
@@ -438,7 +444,8 @@ def shown_by(flow: Flow, view: FlowView) -> frozenset[int]:
 def operators_below(node: Node) -> tuple[int, ...]:
     """Return the ids of the operators that an operator reads, each once."""
     origins = (branch.origin for branch in node.branches)
-    return tuple(dict.fromkeys(o.operator for o in origins if isinstance(o, OperatorOrigin)))
+    inside = (o for o in origins if isinstance(o, OperatorOrigin | FeedbackOrigin))
+    return tuple(dict.fromkeys(o.operator for o in inside))
 
 
 def all_operators_below(flow: Flow, node: Node) -> frozenset[int]:

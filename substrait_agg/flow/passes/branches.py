@@ -107,9 +107,11 @@ def _from_origin(origin: Origin, expressions: Exprs) -> Branch:
     narrow: Origin
     if isinstance(origin, TableOrigin):
         narrow = TableOrigin(origin.table, tuple(origin.names[o] for o in ordinals), types)
-    else:
+    elif isinstance(origin, RowsOrigin):
         rows = tuple(tuple(row[o] for o in ordinals) for row in origin.rows)
         narrow = RowsOrigin(types, rows)
+    else:
+        raise TypeError(origin)  # feedback is wired when all operators exist
     return _then_project(Branch(narrow, ()), expressions, ordinals)
 
 

@@ -12,6 +12,8 @@ from substrait_agg.bind.bound import (
     BoundJoin,
     BoundProject,
     BoundRead,
+    BoundRecursion,
+    BoundRecursiveRows,
     BoundRelation,
     BoundRows,
     BoundSetOperation,
@@ -42,6 +44,7 @@ from substrait_agg.bind.rewrite import (
 from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
 from substrait_agg.flow.graph.graph import (
     Branch,
+    FeedbackOrigin,
     FilterStep,
     OperatorOrigin,
     Origin,
@@ -61,6 +64,7 @@ from substrait_agg.flow.graph.nodes import (
     hides_columns,
     operators_below,
 )
+from substrait_agg.flow.graph.recursion import Recursion
 from substrait_agg.flow.graph.set_operation import SetOperation, port_counts
 from substrait_agg.flow.passes.branches import Exprs, RawBranch, find_needed, positions_of, prune
 from substrait_agg.flow.passes.joins import (
@@ -83,6 +87,9 @@ from substrait_agg.flow.passes.sessions import (
 from substrait_agg.flow.passes.upserts import Upserts
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 from substrait_agg.functions.windows import duration_value
+from substrait_agg.plan.types import BOOL
+
+_Stateful = GroupedRelation | BoundFetch | BoundJoin | BoundRecursion | BoundWindowValues
 
 WIDTH: tuple[WeightKind, ...] = ("append_only", "changelog", "weighted")
 """Weight kinds, from narrow to wide."""
@@ -109,6 +116,7 @@ class _Lowering:
     operators: list[Node] = field(default_factory=list)
     operators_by_id: dict[int, Node] = field(default_factory=dict)
     views: ViewRoots = field(default_factory=dict)
+    recursions: dict[str, Recursion] = field(default_factory=dict)
 
     def view(self, name: str, view: ViewRoot) -> FlowView:
         """Add the operator of a view, after those that it reads."""
@@ -144,10 +152,12 @@ class _Lowering:
                 return (RawBranch(RowsOrigin(types, rows), ()),)
             case BoundUnion(inputs=inputs):
                 return tuple(b for i in inputs for b in self.raw_branches(i))
+            case BoundRecursiveRows():
+                return (self.last_level(relation),)
             case BoundFilter() | BoundProject() | BoundUnnest():
                 step = _step(relation)
                 return tuple(b.then(step) for b in self.raw_branches(relation.input))
-            case BoundAggregate() | BoundSetOperation():
+            case BoundAggregate() | BoundSetOperation() | BoundRecursion():
                 node = self.once(relation)
                 return (RawBranch(OperatorOrigin(node.id, node.types), ()),)
             case BoundFetch() | BoundWindowValues():
@@ -159,7 +169,7 @@ class _Lowering:
                 step = passed_columns(relation, self.used[id(relation)])
                 return (RawBranch(OperatorOrigin(node.id, node.types), (step,)),)
 
-    def once(self, relation: GroupedRelation | BoundFetch | BoundJoin | BoundWindowValues) -> Node:
+    def once(self, relation: _Stateful) -> Node:
         """Return the operator of a stateful relation, which several branches may read."""
         if id(relation) not in self.operators_by_id:
             match relation:
@@ -171,6 +181,8 @@ class _Lowering:
                     rewritten = self.join(relation)
                 case BoundSetOperation():
                     rewritten = self.set_operation(relation)
+                case BoundRecursion():
+                    rewritten = self.recursion(relation)
             self.operators_by_id[id(relation)] = rewritten
         return self.operators_by_id[id(relation)]
 
@@ -245,6 +257,34 @@ class _Lowering:
         )
         self.operators.append(node)
         return node
+
+    def recursion(self, relation: BoundRecursion) -> Node:
+        """Add the operator of a recursion, those of its step after it, and the feedback from the step."""
+        anchor, step = relation.inputs
+        every, keys = tuple(range(len(relation.types))), columns(relation.types)
+        before = self.inputs(anchor, every)
+        node = Recursion(
+            id=len(self.operators),
+            inputs=(Port(before, keys),),
+            types=relation.types,
+            weight="weighted",
+            path=relation.path,
+            limit=relation.limit,
+            most_rows=relation.rows,
+            definition=relation.name,
+        )
+        self.operators.append(node)
+        self.recursions[relation.name] = node
+        after = (replace(b, origin=_feedback(b.origin)) for b in self.inputs(step, every))
+        node = replace(node, inputs=(Port((*before, *after), keys),))
+        self.operators[node.id] = node
+        return node
+
+    def last_level(self, relation: BoundRecursiveRows) -> RawBranch:
+        """Return the rows of a recursion that have a next level."""
+        node, level = self.recursions[relation.recursion], columns(relation.types)[-1]
+        has_next = Call(BOOL, "lt", (level, Constant(level.type, node.limit)))
+        return RawBranch(OperatorOrigin(node.id, node.types), (FilterStep(has_next),))
 
     def join(self, relation: BoundJoin) -> Node:
         """Add the operator of a join, after those that it reads."""
@@ -351,6 +391,15 @@ class _Lowering:
                 return "append_only"
             case OperatorOrigin(operator=operator):
                 return self.operators[operator].output_weight
+            case FeedbackOrigin():
+                return "weighted"
+
+
+def _feedback(origin: Origin) -> FeedbackOrigin:
+    """Return an operator of the step of a recursion as the origin of its feedback."""
+    if not isinstance(origin, OperatorOrigin):
+        raise TypeError(origin)
+    return FeedbackOrigin(origin.operator, origin.types)
 
 
 def lower_relations(_flow: Flow, request: FlowRequest) -> Flow:

@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from substrait_agg.flow.graph.graph import OperatorOrigin, Origin, RowsOrigin, TableOrigin
+from substrait_agg.flow.graph.graph import (
+    FeedbackOrigin,
+    OperatorOrigin,
+    Origin,
+    RowsOrigin,
+    TableOrigin,
+)
 from substrait_agg.flow.graph.nodes import Flow, Node
 
 
@@ -33,6 +39,8 @@ def with_static_ports(flow: Flow, tables: Collection[tuple[str, ...]], *, forget
                 return True
             case OperatorOrigin(operator=operator):
                 return operator in static
+            case FeedbackOrigin():
+                return False
 
     operators: list[Node] = []
     for node in flow.operators:

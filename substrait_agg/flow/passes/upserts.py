@@ -14,6 +14,7 @@ from substrait_agg.bind.bound import BoundRead, Column
 from substrait_agg.errors import InputRefused
 from substrait_agg.flow.graph.graph import (
     Branch,
+    FeedbackOrigin,
     OperatorOrigin,
     ProjectStep,
     TableOrigin,
@@ -236,7 +237,7 @@ def _behind(node: Node, nodes: Mapping[Table, Node]) -> Node:
 
 def _rewire(branch: Branch, nodes: Mapping[Table, Node]) -> Branch:
     origin = branch.origin
-    if isinstance(origin, OperatorOrigin):
+    if isinstance(origin, OperatorOrigin | FeedbackOrigin):
         return replace(branch, origin=replace(origin, operator=origin.operator + len(nodes)))
     if not isinstance(origin, TableOrigin) or origin.table not in nodes:
         return branch

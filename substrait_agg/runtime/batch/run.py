@@ -8,17 +8,23 @@ from typing import Generic
 
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot
 from substrait_agg.commit.tasks.consolidate import Consolidation
-from substrait_agg.flow.graph.graph import OperatorOrigin
+from substrait_agg.flow.graph.graph import Branch, FeedbackOrigin, OperatorOrigin
 from substrait_agg.flow.graph.nodes import Node
+from substrait_agg.flow.graph.recursion import Recursion
 from substrait_agg.metrics.batch_stats import BatchStats
 from substrait_agg.operator.common.emission import Emission
 from substrait_agg.recompute.rebuild import Rebuild
 from substrait_agg.refresh.chooser import Choice
+from substrait_agg.required import require
 from substrait_agg.runtime.batch.settings import BatchSettings
 from substrait_agg.runtime.event_state import EventState
 from substrait_agg.runtime.executor import BranchInput, Rows
 from substrait_agg.runtime.job import JobResult, OperatorJob, changes_of
 from substrait_agg.runtime.left_out import LeftOut
+from substrait_agg.runtime.recursions import check_levels, check_rows
+
+BranchFiles = Sequence[tuple[Branch, Sequence[ChangeFile]]]
+"""Per branch of an operator, the change files that it reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,41 +85,76 @@ class BatchRun(Generic[Rows]):
         self.left_out = []
         for node in self._settings.flow.operators:
             job = self._job(node, rules[node.id], passed)
-            with self.tally.job(node.id), self._settings.joins.watch(job) as watched:
-                result = self._run_operator(watched, results, has_rows=passed is None)
-                self._settings.joins.check(watched, result)
-            self.tally.ran(node.id, (task.counters for task in result.tasks))
-            results.append(result)
+            files = [(b, self._files_of(b, node, results)) for b in node.branches]
+            results.append(self._run_operator(job, files, has_rows=passed is None))
+            for recursion in self._settings.recursions.get(node.id, ()):
+                self._run_rounds(recursion, rules, passed, results)
         return results
 
-    def _run_operator(
-        self, job: OperatorJob, results: list[JobResult], *, has_rows: bool
-    ) -> JobResult:
+    def _run_rounds(
+        self,
+        recursion: Recursion,
+        rules: Sequence[Emission],
+        passed: Sequence[JobResult] | None,
+        results: list[JobResult],
+    ) -> None:
+        """Run the operators of a recursion on each other's changes until none changes any more.
+
+        Their results so far are those of the rows of the batch. Those of the rounds are added to them.
+
+        Raises:
+            RunFailed: RECURSION_LEVELS_EXCEEDED, RECURSION_ROWS_EXCEEDED.
+        """
+        operators = self._settings.flow.operators[recursion.id : require(recursion.loop_end) + 1]
+        before = {node.id: results[node.id] for node in operators}
+        while before:
+            check_rows(recursion, results[recursion.id])
+            now: dict[int, JobResult] = {}
+            for node in operators:
+                files = [(b, _round_files(b, before, now)) for b in node.branches]
+                if any(changes for _, changes in files):
+                    job = self._job(node, rules[node.id], passed)
+                    job = replace(job, state=results[node.id].state)
+                    now[node.id] = self._run_operator(job, files, has_rows=False)
+                    results[node.id] = results[node.id].then(now[node.id])
+            before = now
+        check_levels(recursion, results[recursion.id])
+
+    def _run_operator(self, job: OperatorJob, files: BranchFiles, *, has_rows: bool) -> JobResult:
+        """Run an operator on the changes of other operators, and on the rows of tables if there are any."""
+        node = job.node
+        with self.tally.job(node.id), self._settings.joins.watch(job) as watched:
+            result = self._execute(watched, files, has_rows=has_rows)
+            self._settings.joins.check(watched, result)
+        self.tally.ran(node.id, (task.counters for task in result.tasks))
+        return result
+
+    def _execute(self, job: OperatorJob, files: BranchFiles, *, has_rows: bool) -> JobResult:
         node, executor, plan = job.node, self._settings.executor, self.plan
         inputs = [plan.rows[node.id]] if has_rows and node.id in plan.rows else []
         branches = [plan.tables[node.id]] if has_rows and node.id in plan.tables else []
-        for branch in node.branches:
-            if isinstance(branch.origin, OperatorOrigin):
-                files = self._files_of(branch.origin.operator, node, results)
-                paths = [self._settings.checkpoint.changes.path(f.name) for f in files]
-                if paths:
-                    below = self._settings.flow.operators[branch.origin.operator]
-                    part = executor.changes(below, node, branch, paths, self._lateness[node.id])
-                    self.left_out.append(part)
-                    branches.append(part)
+        for branch, changes in files:
+            paths = [self._settings.checkpoint.changes.path(f.name) for f in changes]
+            if paths and isinstance(branch.origin, OperatorOrigin | FeedbackOrigin):
+                below = self._settings.flow.operators[branch.origin.operator]
+                part = executor.changes(below, node, branch, paths, self._lateness[node.id])
+                self.left_out.append(part)
+                branches.append(part)
         rebuild = plan.rebuild
         if rebuild is not None and node.id in rebuild:
             job = rebuild.job(job)
             return rebuild.finish(job, executor.run(job, inputs, branches))
-        if job.version == 0 and not job.watermark_pass:
+        if job.version == 0 and has_rows:
             job = replace(job, initial_groups=executor.initial_groups(job.spec))
         return executor.run(job, inputs, branches)
 
     def _files_of(
-        self, below: int, node: Node, results: Sequence[JobResult]
+        self, branch: Branch, node: Node, results: Sequence[JobResult]
     ) -> Sequence[ChangeFile]:
         """Return the changes of an operator in this batch, or all its rows for `node`."""
-        rebuild = self.plan.rebuild
+        if not isinstance(branch.origin, OperatorOrigin):
+            return ()
+        below, rebuild = branch.origin.operator, self.plan.rebuild
         if rebuild is not None and node.id in rebuild:
             return rebuild.input_files(below, results)
         return changes_of([results[below]])
@@ -173,3 +214,17 @@ class BatchRun(Generic[Rows]):
         consolidated = result.with_changes(done)
         self.tally.ran(operator, [consolidated.tasks[-1].counters])
         return consolidated
+
+
+def _round_files(
+    branch: Branch, before: Mapping[int, JobResult], now: Mapping[int, JobResult]
+) -> Sequence[ChangeFile]:
+    """Return the changes that a round reads: those of the round before as feedback, else its own."""
+    match branch.origin:
+        case FeedbackOrigin(operator=operator):
+            results = before
+        case OperatorOrigin(operator=operator):
+            results = now
+        case _:
+            return ()
+    return changes_of([results[operator]]) if operator in results else ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic
@@ -11,6 +11,7 @@ from typing import Generic
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import DEFAULT, Retention
 from substrait_agg.flow.graph.nodes import Flow, keyless_views
+from substrait_agg.flow.graph.recursion import Recursion
 from substrait_agg.operator.common.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.common.protocol import StatefulOperator
 from substrait_agg.operator.registry import operator_of
@@ -18,6 +19,7 @@ from substrait_agg.refresh.chooser import RefreshChooser
 from substrait_agg.runtime.event_state import EventOptions
 from substrait_agg.runtime.executor import Executor, Rows
 from substrait_agg.runtime.join_watch import JoinWatch
+from substrait_agg.runtime.recursions import recursions_by_end
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ class BatchSettings(Generic[Rows]):
     def operators(self) -> tuple[StatefulOperator, ...]:
         """Return what computes each operator of the flow."""
         return tuple(map(operator_of, self.flow.operators))
+
+    @cached_property
+    def recursions(self) -> Mapping[int, Sequence[Recursion]]:
+        """Return the recursions whose rounds end with an operator, by its id."""
+        return recursions_by_end(self.flow)
 
     @cached_property
     def consolidated(self) -> frozenset[int]:

@@ -98,6 +98,7 @@ def _plan(spark: SparkSession, analyzed: Any, names: Sequence[str]) -> PlannedTr
     context = PlanContext(
         EXPRESSIONS, relation, print_text, _read_ids(tree),
         spark_version=release_of(spark), loses_precision=conf == "true", tables=tables,
+        recursion_limits=_recursion_limits(spark),
     )  # fmt: skip
     try:
         root = relation(tree, context)
@@ -114,6 +115,13 @@ def _plan(spark: SparkSession, analyzed: Any, names: Sequence[str]) -> PlannedTr
         "relations": [{"root": {"input": root.message, "names": flat_names(columns)}}],
     }
     return PlannedTree(message, _places(message, context), tables.sources)
+
+
+def _recursion_limits(spark: SparkSession) -> tuple[int, int]:
+    """Return how many levels and how many rows Spark lets a recursion have; -1 is no limit."""
+    level = int(spark.conf.get("spark.sql.cteRecursionLevelLimit", "100") or -1)
+    rows = int(spark.conf.get("spark.sql.cteRecursionRowLimit", "1000000") or -1)
+    return level if level >= 0 else 2**31 - 1, rows if rows >= 0 else 2**63 - 1
 
 
 _CAPITAL = re.compile(r"(?<!^)([A-Z])")

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import ParseException, PySparkException
 from pyspark.errors.exceptions.base import QueryContextType
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
@@ -43,6 +45,7 @@ _CODES: Mapping[str, str] = {
     "FIELD_NOT_FOUND": "SQL_COLUMN_UNKNOWN",
     "UNRESOLVED_ROUTINE": "SQL_FUNCTION_UNKNOWN",
     "DATATYPE_MISMATCH": "SQL_TYPES",
+    "CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE": "SQL_TYPES",
     "WRONG_NUM_ARGS": "SQL_TYPES",
     "INVALID_": "SQL_TYPES",
     "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION": "SQL_NOT_DETERMINISTIC",
@@ -104,7 +107,7 @@ class SparkSqlPlanner:
                     placed = helper.withTables(parsed, schemas, names)
                     analyzed = self._state.executePlan(placed, mode).analyzed()
                 planned = plan_of_tree(self._spark, analyzed, names=statement.columns)
-        except PySparkException as error:
+        except (PySparkException, Py4JJavaError) as error:
             raise self._error(error, statement, text, tables) from error
         except NotMaintained as error:
             raise _refuse(error.refusals, statement) from error
@@ -131,12 +134,20 @@ class SparkSqlPlanner:
 
     def _error(
         self,
-        error: PySparkException,
+        error: PySparkException | Py4JJavaError,
         statement: Statement,
         text: str,
         tables: Iterable[str] = (),
     ) -> SqlRefused:
-        """Return an error of Spark with a code and a place in the script."""
+        """Return an error of Spark with a code and a place in the script.
+
+        PySpark does not translate every class of exceptions that the analyzer raises.
+        """
+        if isinstance(error, Py4JJavaError):
+            translated = CapturedException(origin=error.java_exception)
+            if not translated.getCondition():
+                raise error
+            error = translated
         code = code_of(error)
         start, stop = _place(error, text, statement)
         help, message = HELP[code], message_of(error)

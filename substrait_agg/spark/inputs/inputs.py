@@ -16,7 +16,13 @@ from pyspark.sql import functions as F
 
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.files.locations import Location
-from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, RowsOrigin, TableOrigin
+from substrait_agg.flow.graph.graph import (
+    Branch,
+    FeedbackOrigin,
+    OperatorOrigin,
+    RowsOrigin,
+    TableOrigin,
+)
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.passes.upserts import output_names
 from substrait_agg.operator.common.names import TIME, WEIGHT
@@ -122,7 +128,7 @@ class Inputs:
     def _open(self, node: Node, branch: Branch) -> None:
         """Open the origin of a branch, and add its rows where they are read."""
         origin = branch.origin
-        if isinstance(origin, OperatorOrigin):
+        if isinstance(origin, OperatorOrigin | FeedbackOrigin):
             return
         if isinstance(origin, RowsOrigin):
             frame = written_rows(self._spark, origin)

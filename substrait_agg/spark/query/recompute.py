@@ -99,6 +99,7 @@ class Recomputation:
             bool(document.watermarks or document.forget),
             any(version.operators[operator][PENDING] for operator in ids),
             self._unreadable(part, version),
+            beside=False,
         )
         return [obstacle.reason for obstacle in not_recomputable(part, operators, conditions)]
 

@@ -101,6 +101,7 @@ class SparkExecutor:
         self.running: Node | None = None
         self.failed: Expr | None = None
         self._recipes: dict[int, TransformCache] = {}
+        self._version = -1
         self._written: dict[int, dict[str, int]] = {}
         self._changes_in_memory: dict[int, dict[str, pa.Table]] = {}
 
@@ -158,8 +159,11 @@ class SparkExecutor:
         result, following = done
         if not job.watermark_pass:
             self.strategies[node] = following
-        self._changes_in_memory[node] = in_memory
-        self._written[node] = {file.name: file.bytes for file in changes_of([result])}
+        if job.version != self._version:
+            self._version, self._changes_in_memory, self._written = job.version, {}, {}
+        # Rounds and passes of a version run an operator more than once.
+        self._changes_in_memory.setdefault(node, {}).update(in_memory)
+        self._written.setdefault(node, {}).update({f.name: f.bytes for f in changes_of([result])})
         self.running = None
         return result
 

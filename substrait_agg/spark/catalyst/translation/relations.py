@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from substrait_agg.functions.spark_sql import RECURSION, SPARK_URN
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
-from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
+from substrait_agg.spark.catalyst.analyzed.tree import OutputColumn, SparkTree
 from substrait_agg.spark.catalyst.translation.aggregates import (
     TranslatedMeasure,
     is_measure,
@@ -33,6 +34,7 @@ from substrait_agg.spark.catalyst.translation.tables import (
     constant_rows,
     inline_rows,
     number_rows,
+    read,
     rows_of_python,
     table_of,
 )
@@ -76,7 +78,6 @@ _REFUSED: Mapping[str, tuple[str, str]] = {
         "TABLESAMPLE",
         "filter by a hash of a key, such as WHERE pmod(xxhash64(id), 10) = 0",
     ),
-    "UnionLoop": ("a recursive common table expression", "write out its levels with UNION ALL"),
 }
 """Class of a relation in Spark -> what users call it, and what to do."""
 
@@ -347,6 +348,30 @@ def _union(tree: SparkTree, context: PlanContext) -> Relation:
     return _set_operation(tree, context, "SET_OP_UNION_ALL")
 
 
+def _recursion(tree: SparkTree, context: PlanContext) -> Relation:
+    """Return the rows of WITH RECURSIVE: a union that a projection makes a recursion of."""
+    level, rows = context.recursion_limits
+    level = level if tree.fields["maxDepth"] is None else int(tree.fields["maxDepth"])
+    union = _set_operation(tree, context, "SET_OP_UNION_ALL")
+    limits = (
+        Typed({"literal": {"string": context.recursion(tree.fields["id"])}}, SparkType("string")),
+        Typed({"literal": {"i32": level}}, SparkType("integer")),
+        Typed({"literal": {"i64": str(rows)}}, SparkType("long")),
+    )
+    number = SparkType("integer", nullable=False)
+    call = scope_of(context, union.columns).call(SPARK_URN, RECURSION, limits, number)
+    emit = {"emit": {"outputMapping": list(range(len(union.columns)))}}
+    body = {"common": emit, "input": union.message, "expressions": [call.message]}
+    return Relation({"project": body}, union.columns)
+
+
+def _last_level(tree: SparkTree, context: PlanContext) -> Relation:
+    """Return the rows of the last level of a recursion, which its step reads."""
+    columns = [OutputColumn(c.id, c.name, c.type, True) for c in tree.output]
+    table = ("system", "recursion", context.recursion(tree.fields["loopId"]))
+    return read(table, columns, replace(context, read_ids=frozenset(c.id for c in columns)))
+
+
 _SETS = {
     ("Intersect", False): "SET_OP_INTERSECTION_MULTISET",
     ("Intersect", True): "SET_OP_INTERSECTION_MULTISET_ALL",
@@ -448,6 +473,8 @@ _RELATIONS: Mapping[str, Callable[[SparkTree, PlanContext], Relation]] = {
     "Sort": _sort,
     "SubqueryAlias": _pass,
     "Union": _union,
+    "UnionLoop": _recursion,
+    "UnionLoopRef": _last_level,
     "View": _pass,
     "Window": _window,
 }

@@ -56,6 +56,8 @@ class PlanContext:
         pivots: ids of the columns that are lists of the values of a pivot.
         places: parts of the plan, each with the offsets of its text in the query.
         tables: the tables that the plan reads, and where they come from.
+        recursion_limits: Spark's limits of the levels of a recursion, and of its rows.
+        recursions: id of a recursion in Spark -> its number in the plan.
     """
 
     makers: Mapping[str, Maker]
@@ -70,6 +72,12 @@ class PlanContext:
     pivots: set[int] = field(default_factory=set)
     places: list[tuple[dict[str, Any], int, int]] = field(default_factory=list)
     tables: OwnTables = field(default_factory=OwnTables)
+    recursion_limits: tuple[int, int] = (100, 1_000_000)
+    recursions: dict[int, int] = field(default_factory=dict)
+
+    def recursion(self, loop: int) -> str:
+        """Return the name of a recursion in the plan."""
+        return str(self.recursions.setdefault(loop, len(self.recursions)))
 
     def place(self, message: dict[str, Any], tree: SparkTree) -> None:
         """Record the place of a part of the plan."""
