@@ -32,25 +32,28 @@ from substrait_agg.bind.bound import (
     JoinKey,
 )
 from substrait_agg.bind.context import columns
-from substrait_agg.bind.expressions.spark_calls import LEVEL
-from substrait_agg.bind.plan.fingerprint import canonical, digest
 from substrait_agg.bind.rewrite import inputs_of, relations_in, renumber
-from substrait_agg.plan.types import Type
+from substrait_agg.plan.types import I32, Type
 
 RECURSION = ("system", "recursion")
 """First parts of the name of the table that stands for the rows of the last level."""
+
+
+LEVEL = I32.as_nullable(False)
+"""Type of the level of a row."""
 
 
 class RecursionNotSupportedError(Exception):
     """A step uses the rows of the last level in a way that cannot be computed; says how."""
 
 
-def make_recursion(union: BoundRelation, call: Call) -> BoundRecursion:
+def make_recursion(union: BoundRelation, call: Call, identity: str) -> BoundRecursion:
     """Return the recursion whose anchor and step are the inputs of a union.
 
     Args:
         union: a union of the anchor and the step.
         call: a call of the function that makes a recursion (`functions.spark_sql.RECURSION`).
+        identity: identifies what both compute.
 
     Returns:
         The rows of all levels; the last column is the level.
@@ -65,7 +68,6 @@ def make_recursion(union: BoundRelation, call: Call) -> BoundRecursion:
     last_levels = (r for r in relations_in(anchor) if isinstance(r, BoundRecursiveRows))
     if any(relation.recursion == name for relation in last_levels):
         raise RecursionNotSupportedError("the anchor reads the rows of the recursion")
-    identity = digest([canonical(anchor), canonical(step), limit, rows])
     leveled = _Leveling(name, identity).add_level(step)
     if leveled is None:
         raise RecursionNotSupportedError("the step does not read the rows of the recursion")

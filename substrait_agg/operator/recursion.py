@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from substrait_agg.flow.graph.recursion import Recursion
+from substrait_agg.flow.graph.aggregate import Recursion
 from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.common.emission import Emission
 from substrait_agg.operator.common.names import WEIGHT

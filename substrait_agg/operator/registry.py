@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
+from substrait_agg.flow.graph.aggregate import Aggregate, Distinct, Recursion
 from substrait_agg.flow.graph.join import Join
 from substrait_agg.flow.graph.nodes import Node
-from substrait_agg.flow.graph.recursion import Recursion
 from substrait_agg.flow.graph.sessionize import Sessionize
 from substrait_agg.flow.graph.set_operation import SetOperation
 from substrait_agg.flow.graph.top_k import TopK

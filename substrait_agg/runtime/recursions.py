@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from substrait_agg.errors import RunFailed
+from substrait_agg.flow.graph.aggregate import Recursion
 from substrait_agg.flow.graph.nodes import Flow
-from substrait_agg.flow.graph.recursion import Recursion
 from substrait_agg.required import require
 from substrait_agg.runtime.job import JobResult, counters_of
 

@@ -19,7 +19,14 @@ from substrait_agg.commit.tasks.task import run_task
 from substrait_agg.commit.tasks.task_plan import TaskPlan
 from substrait_agg.evaluation import expressions
 from substrait_agg.evaluation.steps import apply_steps, supports_steps, whole, with_sets
-from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, RowsOrigin, Step, TableOrigin
+from substrait_agg.flow.graph.graph import (
+    Branch,
+    FeedbackOrigin,
+    OperatorOrigin,
+    RowsOrigin,
+    Step,
+    TableOrigin,
+)
 from substrait_agg.flow.graph.nodes import Flow, Node, Port
 from substrait_agg.operator.common.names import PORT, POSITION, WEIGHT
 from substrait_agg.operator.common.spec import InputSpec
@@ -118,6 +125,8 @@ class LocalFlow:
             return made[origin.operator]
         if isinstance(origin, RowsOrigin):
             return _written(origin) if self.version == 0 else None
+        if isinstance(origin, FeedbackOrigin):
+            raise NotImplementedError("this flow has no rounds: use tests.local.run")
         table = changes.get(".".join(origin.table))
         return None if table is None else _read(table, origin)
 

@@ -6,10 +6,7 @@ from substrait_agg.bind.bound import Argument, Call, Constant, Expr, value_argum
 from substrait_agg.bind.context import BindContext, is_unknown, unknown
 from substrait_agg.functions.spark_sql import RECURSION, SPARK_SQL, SPARK_VERSION, UNNEST
 from substrait_agg.plan.model import ScalarCall
-from substrait_agg.plan.types import Type
-
-LEVEL = Type("i32", nullable=False)
-"""Type of the level of a row of a recursion."""
+from substrait_agg.plan.types import I32
 
 
 def spark_call(call: ScalarCall, arguments: tuple[Argument, ...], context: BindContext) -> Expr:
@@ -24,7 +21,7 @@ def spark_call(call: ScalarCall, arguments: tuple[Argument, ...], context: BindC
     if call.function.name == UNNEST:
         return Call(values[0].type.children[0], UNNEST, values, (), ())
     if call.function.name == RECURSION:
-        return Call(LEVEL, RECURSION, values, (), ())
+        return Call(I32.as_nullable(False), RECURSION, values, (), ())
     type_ = call.output_type
     path = f"{call.path}.scalar_function.output_type"
     if type_ is None or not context.check_type(type_, path):

@@ -49,6 +49,7 @@ from substrait_agg.bind.plan.fetch import (
     order_key,
     project_order,
 )
+from substrait_agg.bind.plan.fingerprint import canonical, digest
 from substrait_agg.bind.plan.grouping_index import keys_by_column
 from substrait_agg.bind.plan.joins import bind_join, check_post_filter
 from substrait_agg.bind.plan.virtual_tables import bind_rows
@@ -354,7 +355,8 @@ def _with_levels(
         return source, expressions
     call = next(e for e in expressions if isinstance(e, Call) and is_recursion(e))
     try:
-        recursion = make_recursion(source.relation, call)
+        identity = digest([canonical(source.relation), canonical(call)])
+        recursion = make_recursion(source.relation, call, identity)
     except RecursionNotSupportedError as error:
         context.report("RECURSION_NOT_SUPPORTED", path, reason=str(error))
         return None

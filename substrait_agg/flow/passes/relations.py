@@ -41,7 +41,7 @@ from substrait_agg.bind.rewrite import (
     selected_columns,
     with_inputs,
 )
-from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
+from substrait_agg.flow.graph.aggregate import Aggregate, Distinct, Recursion
 from substrait_agg.flow.graph.graph import (
     Branch,
     FeedbackOrigin,
@@ -64,7 +64,6 @@ from substrait_agg.flow.graph.nodes import (
     hides_columns,
     operators_below,
 )
-from substrait_agg.flow.graph.recursion import Recursion
 from substrait_agg.flow.graph.set_operation import SetOperation, port_counts
 from substrait_agg.flow.passes.branches import Exprs, RawBranch, find_needed, positions_of, prune
 from substrait_agg.flow.passes.joins import (

@@ -8,9 +8,9 @@ from typing import Generic
 
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot
 from substrait_agg.commit.tasks.consolidate import Consolidation
+from substrait_agg.flow.graph.aggregate import Recursion
 from substrait_agg.flow.graph.graph import Branch, FeedbackOrigin, OperatorOrigin
 from substrait_agg.flow.graph.nodes import Node
-from substrait_agg.flow.graph.recursion import Recursion
 from substrait_agg.metrics.batch_stats import BatchStats
 from substrait_agg.operator.common.emission import Emission
 from substrait_agg.recompute.rebuild import Rebuild

@@ -10,8 +10,8 @@ from typing import Generic
 
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import DEFAULT, Retention
+from substrait_agg.flow.graph.aggregate import Recursion
 from substrait_agg.flow.graph.nodes import Flow, keyless_views
-from substrait_agg.flow.graph.recursion import Recursion
 from substrait_agg.operator.common.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.common.protocol import StatefulOperator
 from substrait_agg.operator.registry import operator_of
