@@ -1,4 +1,7 @@
-"""Compute comparisons, tests and choices. NaN equals NaN and is the greatest float; -0.0 is 0.0."""
+"""Compute comparisons, tests and choices. NaN equals NaN and is the greatest float; -0.0 is 0.0.
+
+Inside of lists and structs a null equals a null, and comes before all values.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,14 @@ from substrait_agg.bind.bound import Call
 from substrait_agg.evaluation.columns import Numbers, null_unless, per_value
 from substrait_agg.evaluation.constants import arrow_type
 from substrait_agg.evaluation.kernels import Kernel, KernelArguments, Kernels, first_of
+from substrait_agg.state.keys.variable_keys import order_bytes
 
 Compare = Callable[[pa.Array, pa.Array], pa.Array]
 
 
 def comparable(type_: pa.DataType) -> bool:
     """Return whether values of an Arrow type can be compared here."""
-    return not (pa.types.is_nested(type_) or pa.types.is_null(type_))
+    return not pa.types.is_null(type_)
 
 
 def alike(call: Call) -> bool:
@@ -32,6 +36,8 @@ def in_order(column: pa.Array) -> pa.Array:
     """Return values that compare like those of the column in Spark."""
     if pa.types.is_floating(column.type):
         return _float_order(column)
+    if pa.types.is_nested(column.type):
+        return null_unless(column.is_valid(), order_bytes(column))
     return column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -68,6 +68,8 @@ def scalar(constant: Constant) -> pa.Scalar | None:
         return None
     if constant.value is None:
         return pa.scalar(None, type_)
+    if constant.type.children:
+        return _nested(constant, type_)
     build = _VALUES.get(constant.type.kind)
     if build is None:
         return None
@@ -78,3 +80,34 @@ def scalar(constant: Constant) -> pa.Scalar | None:
         return pa.array([value], integers).view(type_)[0]
     except (pa.ArrowInvalid, OverflowError):
         return None
+
+
+def _nested(constant: Constant, type_: pa.DataType) -> pa.Scalar | None:
+    """Return a list, struct or map of constants; None if one of them has no value in Arrow."""
+    value, children = constant.value, constant.type.children
+    if constant.type.kind == "struct":
+        fields = [_column([v], child) for v, child in zip(value, children, strict=True)]
+        if any(field is None for field in fields):
+            return None
+        return pa.StructArray.from_arrays(fields, fields=[*type_])[0]
+    rows = (
+        zip(*value, strict=True)
+        if constant.type.kind == "map" and value
+        else [value] * len(children)
+    )
+    columns = [_column(row, child) for row, child in zip(rows, children, strict=True)]
+    if any(column is None for column in columns):
+        return None
+    make = pa.MapArray if constant.type.kind == "map" else pa.ListArray
+    return make.from_arrays(pa.array([0, len(value)], pa.int32()), *columns, type=type_)[0]
+
+
+def _column(values: Sequence[Any], type_: Type) -> pa.Array | None:
+    arrow = arrow_type(type_)
+    parts = [pa.nulls(0, arrow)]
+    for value in values:
+        part = scalar(Constant(type_, value))
+        if part is None:
+            return None
+        parts.append(pa.repeat(part, 1) if part.is_valid else pa.nulls(1, arrow))
+    return pa.concat_arrays(parts)

@@ -48,7 +48,8 @@ CALLS: Mapping[str, Callable[..., Any]] = {
     **{name: partial(_compared, compare) for name, compare in COMPARED.items()}, "and": lambda *values: reduce(pc.and_kleene, values), "or": lambda *values: reduce(pc.or_kleene, values), "not": pc.invert,
     "is_null": pc.is_null, "is_not_null": pc.is_valid, "add": pc.add_checked, "subtract": pc.subtract_checked,
     "multiply": pc.multiply_checked,
-    "is_not_false": lambda values: pc.fill_null(values, True), "coalesce": pc.coalesce,
+    "is_not_false": lambda values: pc.fill_null(values, True),
+    "coalesce": lambda *values: pc.coalesce(*(v.cast(values[0].type) for v in values)),
 }  # fmt: skip
 
 

@@ -103,11 +103,11 @@ def _versions(view: Any) -> list[Rows]:
 
 def plain(table: pa.Table) -> Rows:
     """Give the rows of a table sorted, with values that compare."""
-    columns = [map(_plain, column.to_pylist()) for column in table.columns]
+    columns = [map(plain_value, column.to_pylist()) for column in table.columns]
     return sorted(zip(*columns, strict=True), key=repr)
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Give a value with all that tells it from others, such as the digits of a decimal.
 
     A zero has no sign: a view that reads -0.0 has 0.0, as keys have in Spark.
@@ -117,9 +117,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return f"decimal {value}"
     if isinstance(value, dict):
-        return tuple(map(_plain, value.values()))
+        return tuple(map(plain_value, value.values()))
     if isinstance(value, list):
-        items = [tuple(map(_plain, v)) if isinstance(v, tuple) else _plain(v) for v in value]
+        items = [
+            tuple(map(plain_value, v)) if isinstance(v, tuple) else plain_value(v) for v in value
+        ]
         is_map = any(isinstance(v, tuple) for v in value)
         return tuple(sorted(items, key=repr) if is_map else items)
     return getattr(value, "isoformat", lambda: value)()

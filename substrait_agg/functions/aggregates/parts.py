@@ -49,6 +49,7 @@ PRODUCT = {
     "OVERFLOW": FunctionOption(_OVERFLOW, INTEGERS),
     "ROUNDING": FunctionOption(_ROUNDING, (*FLOATS, "decimal")),
 }
+TIES = {"TIES": FunctionOption({"LEAST": HONOURED, "GREATEST": HONOURED})}
 IGNORE_NULLS = {"IGNORE_NULLS": FunctionOption({"FALSE": HONOURED, "TRUE": HONOURED})}
 
 DISTRIBUTIONS: Mapping[str, FieldHandling] = {"SAMPLE": HONOURED, "POPULATION": HONOURED}

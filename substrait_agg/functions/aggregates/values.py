@@ -26,6 +26,7 @@ from substrait_agg.functions.aggregates.parts import (
     SAME_ONCE,
     SPARK,
     STRING,
+    TIES,
     UNSIGNED_EXTENSION,
     preset,
     to_aliases,
@@ -87,9 +88,9 @@ EXTREMES = (
 
 RANKS = (
     AggregateFunction(
-        "mode", "mode", (COMPARABLE,), "first", (ARITHMETIC,),
+        "mode", "mode", (ANYTHING,), "first", (ARITHMETIC,), options=TIES,
         distinct=refuse("every distinct value occurs once, so no value is the most frequent"),
-        order_by=no_op("of equally frequent values the least one is returned, in any order of rows"),
+        order_by=no_op("of equally frequent values the least one is returned, or the greatest, in any order of rows"),
     ),
     AggregateFunction(
         "median", "median", (PRECISION, NUMBER), "first", (ARITHMETIC,),

@@ -54,13 +54,15 @@ def _string_agg(segments: Segments, measure: MeasureSpec) -> pa.Array:
 
 
 def _mode(segments: Segments, measure: MeasureSpec) -> pa.Array:
-    """Return the most frequent value; of several, the least in the order of the tree."""
+    """Return the most frequent value; of several, the least or the greatest in the order of the tree."""
     contributors = Contributors.of(segments, measure)
     filled, weights = contributors.filled, contributors.weights
     most = np.repeat(contributors.reduce(np.maximum, weights), contributors.sizes[filled])
     candidates = np.flatnonzero(weights == most)
     entries = np.zeros(len(contributors), np.int64)
-    entries[filled] = candidates[np.searchsorted(candidates, contributors.offsets[:-1][filled])]
+    greatest = measure.option("TIES") == "GREATEST"
+    ends = contributors.offsets[1:] if greatest else contributors.offsets[:-1]
+    entries[filled] = candidates[np.searchsorted(candidates, ends[filled]) - greatest]
     return choose(contributors, entries, contributors.sizes > 0)
 
 

@@ -453,7 +453,27 @@ public class Catalyst {
     }
 
     private static void literal(Object found, DataType type, StringBuilder to) {
-        if (found instanceof org.apache.spark.unsafe.types.CalendarInterval) {
+        if (found == null) {
+            to.append("null");
+        } else if (found instanceof org.apache.spark.sql.catalyst.util.ArrayData) {
+            elements((org.apache.spark.sql.catalyst.util.ArrayData) found,
+                ((org.apache.spark.sql.types.ArrayType) type).elementType(), to);
+        } else if (found instanceof org.apache.spark.sql.catalyst.util.MapData) {
+            org.apache.spark.sql.catalyst.util.MapData map = (org.apache.spark.sql.catalyst.util.MapData) found;
+            to.append("[");
+            elements(map.keyArray(), ((org.apache.spark.sql.types.MapType) type).keyType(), to);
+            to.append(",");
+            elements(map.valueArray(), ((org.apache.spark.sql.types.MapType) type).valueType(), to);
+            to.append("]");
+        } else if (found instanceof org.apache.spark.sql.catalyst.InternalRow) {
+            org.apache.spark.sql.types.StructField[] fields = ((org.apache.spark.sql.types.StructType) type).fields();
+            org.apache.spark.sql.catalyst.InternalRow row = (org.apache.spark.sql.catalyst.InternalRow) found;
+            for (int i = 0; i < fields.length; i++) {
+                to.append(i == 0 ? "[" : ",");
+                literal(row.isNullAt(i) ? null : row.get(i, fields[i].dataType()), fields[i].dataType(), to);
+            }
+            to.append(fields.length == 0 ? "[]" : "]");
+        } else if (found instanceof org.apache.spark.unsafe.types.CalendarInterval) {
             org.apache.spark.unsafe.types.CalendarInterval interval = (org.apache.spark.unsafe.types.CalendarInterval) found;
             to.append("[").append(interval.months).append(",").append(interval.days).append(",");
             to.append(interval.microseconds).append("]");
@@ -464,6 +484,14 @@ public class Catalyst {
         } else {
             to.append(quoted(found.toString()));
         }
+    }
+
+    private static void elements(org.apache.spark.sql.catalyst.util.ArrayData all, DataType type, StringBuilder to) {
+        for (int i = 0; i < all.numElements(); i++) {
+            to.append(i == 0 ? "[" : ",");
+            literal(all.isNullAt(i) ? null : all.get(i, type), type, to);
+        }
+        to.append(all.numElements() == 0 ? "[]" : "]");
     }
 
     private static String quoted(String text) {

@@ -38,6 +38,11 @@ def variable_bytes(
     )
 
 
+def order_bytes(array: pa.Array) -> pa.Array:
+    """Return bytes that compare like the values of a column; those of a null are some bytes."""
+    return _value(array)
+
+
 def join(*parts: pa.Array | bytes) -> pa.Array:
     """Concatenate binary columns or constants, row by row."""
     if len(parts) == 1:

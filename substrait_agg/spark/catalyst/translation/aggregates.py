@@ -306,6 +306,13 @@ def _of_same_type(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
     return _Call("arithmetic", name, (value,), type_, type_.name)
 
 
+def _mode(scope: Scope, tree: SparkTree) -> _Call:
+    """Return the call of the most frequent value; of several the greatest if it sorts in descending order."""
+    least = tree.fields["reverseOpt"] is not False
+    call = _of_same_type(scope, tree, name="mode")
+    return call if least else replace(call, options={"TIES": "GREATEST"})
+
+
 def _place(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
     """Return the call of the first or last value in the order in which rows arrive."""
     value = scope.translate(tree.children[0])
@@ -415,7 +422,7 @@ _FUNCTIONS: dict[str, Callable[[Scope, SparkTree], _Call]] = {
     "MaxBy": partial(_by, name="max_by"),
     "Min": partial(_extreme, name="min"),
     "MinBy": partial(_by, name="min_by"),
-    "Mode": partial(_of_same_type, name="mode"),
+    "Mode": _mode,
     "Percentile": partial(_percentile, name="percentile_cont"),
     "PercentileDisc": partial(_percentile, name="percentile_disc"),
     "StddevPop": partial(_moment, name="std_dev", enum=_POPULATION),

@@ -26,6 +26,7 @@ from substrait_agg.spark.catalyst.translation.scope import (
     in_other_zone,
     not_supported,
     null,
+    write_literal,
 )
 from substrait_agg.spark.catalyst.translation.subqueries import outer_reference, predicate, scalar
 from substrait_agg.spark.catalyst.translation.times import (
@@ -57,7 +58,12 @@ def literal(tree: SparkTree) -> Typed:
     Raises:
         Refusal: constants of its type cannot be in a plan.
     """
-    value = constant(type_of(tree.type), tree.fields["value"])
+    type_ = type_of(tree.type)
+    if type_.nested and tree.fields["value"] is not None:
+        return Typed(
+            {"literal": write_literal(type_, tree.fields["value"])}, replace(type_, nullable=False)
+        )
+    value = constant(type_, tree.fields["value"])
     if value is None:
         raise not_supported(tree, f"a constant of type {tree.type}")
     return value
@@ -66,10 +72,8 @@ def literal(tree: SparkTree) -> Typed:
 def _comparison(scope: Scope, tree: SparkTree, *, name: str) -> Typed:
     """Return the comparison of two values of one type."""
     values = scope.arguments(tree)
-    if len({value.type.name for value in values}) != 1:
+    if len({value.type.without_nulls() for value in values}) != 1:
         raise not_supported(tree, "of these types")
-    if values[0].type.nested and name not in ("equal", "is_not_distinct_from"):
-        raise not_supported(tree, "of nested types")
     if values[0].type.name in ("float", "double"):
         return _float_comparison(scope, tree, name, values[0], values[1])
     nullable = name != "is_not_distinct_from" and any_nullable(values)
@@ -210,9 +214,9 @@ def _part_of_time(scope: Scope, tree: SparkTree, *, component: str, clock: bool 
 
 def _coalesce(scope: Scope, tree: SparkTree) -> Typed:
     values = scope.arguments(tree)
-    if len({value.type.name for value in values}) != 1:
+    if len({value.type.without_nulls() for value in values}) != 1:
         raise not_supported(tree, "of different types")
-    type_ = SparkType(values[0].type.name, all(value.type.nullable for value in values))
+    type_ = type_of(tree.type, nullable=all(value.type.nullable for value in values))
     return scope.call("comparison", "coalesce", values, type_)
 
 
@@ -228,7 +232,7 @@ def _extreme(scope: Scope, tree: SparkTree, *, name: str) -> Typed:
 
 def _in(scope: Scope, tree: SparkTree) -> Typed:
     value, *options = scope.arguments(tree)
-    if {option.type.name for option in options} != {value.type.name}:
+    if {option.type.without_nulls() for option in options} != {value.type.without_nulls()}:
         raise not_supported(tree, "of different types")
     if value.type.name in ("float", "double"):
         # In a list of Substrait NaN equals nothing; in Spark it equals NaN.
@@ -244,12 +248,11 @@ def _case(scope: Scope, tree: SparkTree) -> Typed:
     pairs = [(values[i], values[i + 1]) for i in range(0, len(values) - 1, 2)]
     results = [value for _, value in pairs]
     (other,) = values[-1:] if len(values) % 2 else (None,)
-    name = results[0].type.name
     everything = [*results, *([other] if other else [])]
-    if {value.type.name for value in everything} != {name}:
+    if len({value.type.without_nulls() for value in everything}) != 1:
         raise not_supported(tree, "with values of different types")
-    type_ = SparkType(name, other is None or any_nullable(everything))
-    last = other.message if other else {"literal": {"null": SparkType(name).message()}}
+    type_ = type_of(tree.type, nullable=other is None or any_nullable(everything))
+    last = other.message if other else null(type_.name).message
     clauses = [{"if": condition.message, "then": value.message} for condition, value in pairs]
     return Typed({"ifThen": {"ifs": clauses, "else": last}}, type_)
 

@@ -22,6 +22,7 @@ from substrait_agg.spark.catalyst.translation.types import (
     Typed,
     decimal,
     type_of,
+    type_refused,
 )
 
 _NUMBERED = ("first_value", "lag", "last_value", "lead", "nth_value")
@@ -391,6 +392,37 @@ def duration(micros: int) -> dict[str, object]:
 
 DAY = 86_400_000_000
 """Microseconds of a day."""
+
+
+def write_literal(type_: SparkType, value: Any) -> dict[str, Any]:
+    """Return the literal of a constant in a row, also of a nested one, from its parts in Spark.
+
+    Raises:
+        Refusal: a type that a plan does not have.
+    """
+    nested = type_.nested
+    if nested is None or value is None:
+        single = constant(type_, value)
+        if single is None:
+            raise type_refused(type_.name)
+        literal: dict[str, Any] = single.message["literal"]
+        return literal
+    if nested["type"] == "struct":
+        types = (type_of(field["type"]) for field in nested["fields"])
+        return {"struct": {"fields": list(map(write_literal, types, value))}}
+    if nested["type"] == "array":
+        items = [write_literal(type_of(nested["elementType"]), item) for item in value]
+        return {"list": {"values": items}} if items else {"emptyList": _body_of_type(type_, "list")}
+    keys, items = (
+        [write_literal(type_of(nested[part]), item) for item in items]
+        for part, items in zip(("keyType", "valueType"), value, strict=True)
+    )
+    pairs = [{"key": key, "value": item} for key, item in zip(keys, items, strict=True)]
+    return {"map": {"keyValues": pairs}} if pairs else {"emptyMap": _body_of_type(type_, "map")}
+
+
+def _body_of_type(type_: SparkType, kind: str) -> Any:
+    return SparkType(type_.name, nullable=False).message()[kind]
 
 
 def null(name: str) -> Typed:

@@ -45,8 +45,11 @@ def _is_in(scope: Scope, tree: SparkTree) -> Typed:
     *children, subquery = tree.children
     values = [scope.translate(child) for child in children]
     query = _relation(scope, subquery)
-    types = [column.type.name for column in query.columns]
-    if [value.type.name for value in values] != types or not {"float", "double"}.isdisjoint(types):
+    types = [column.type.without_nulls() for column in query.columns]
+    if [value.type.without_nulls() for value in values] != types or not {
+        "float",
+        "double",
+    }.isdisjoint(types):
         raise not_supported(tree, "of other types than those of its query, or of floats")
     body = {"needles": [value.message for value in values], "haystack": query.message}
     return Typed({"subquery": {"inPredicate": body}}, SparkType("boolean"))

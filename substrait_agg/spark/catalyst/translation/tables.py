@@ -8,10 +8,9 @@ from typing import Any
 
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 from substrait_agg.spark.catalyst.analyzed.tree import OutputColumn, SparkTree
-from substrait_agg.spark.catalyst.translation.expressions import literal
 from substrait_agg.spark.catalyst.translation.generate import long_range
 from substrait_agg.spark.catalyst.translation.own_sources import OwnSource, location_of, names_of
-from substrait_agg.spark.catalyst.translation.scope import PlanContext, Scope
+from substrait_agg.spark.catalyst.translation.scope import PlanContext, Scope, write_literal
 from substrait_agg.spark.catalyst.translation.types import ColumnOf, Relation, SparkType, type_of
 
 TABLE = "substrait_agg.table"
@@ -166,7 +165,10 @@ def constant_rows(tree: SparkTree, context: PlanContext) -> Relation:
             f"a list of Python has {len(tree.fields['data'])} rows, and {MOST_ROWS} are possible"
         )
         raise Refusal("relation", message, "store the rows in a table")
-    rows = [[literal(value).message["literal"] for value in row] for row in tree.fields["data"]]
+    rows = [
+        [write_literal(type_of(value.type), value.fields["value"]) for value in row]
+        for row in tree.fields["data"]
+    ]
     return _virtual(rows, _columns(tree))
 
 
