@@ -30,6 +30,10 @@ class EngineJob:
         tables: the tables that a peer reads.
         converted: folder of the input of a peer (`benchmarks.peers.peer_input`); else empty.
         answer: folder that the changes of the answer are written to; empty: they go nowhere.
+        script: of a peer: statements that create the tables over ``{folder}`` and the view ``answer``, in its own words.
+            Without them they are made of `sql`.
+        bounded: whether a peer reads all batches at once and ends.
+        last: whether no batches follow on a lane of a peer, so that it ends.
     """
 
     lane: str
@@ -49,6 +53,9 @@ class EngineJob:
     tables: tuple[str, ...] = ()
     converted: str = ""
     answer: str = ""
+    script: tuple[str, ...] = ()
+    bounded: bool = False
+    last: bool = False
 
     @property
     def batches(self) -> list[tuple[str, ...]]:
@@ -95,6 +102,5 @@ def to_json(value: EngineJob | TimedBatch) -> dict[str, Any]:
 
 def job_of(body: dict[str, Any]) -> EngineJob:
     """From JSON."""
-    return EngineJob(
-        **{**body, "files": tuple(body["files"]), "tables": tuple(body.get("tables", ()))}
-    )
+    optional = {name: tuple(body.get(name, ())) for name in ("tables", "script")}
+    return EngineJob(**{**body, **optional, "files": tuple(body["files"])})

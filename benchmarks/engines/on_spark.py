@@ -24,19 +24,19 @@ DDL = {
 }  # fmt: skip
 
 
-def session(conf: Mapping[str, str] | None = None) -> SparkSession:
-    """A Spark on `CORES` cores of this machine, with further settings."""
+def session(conf: Mapping[str, str] | None = None, cores: int = CORES) -> SparkSession:
+    """A Spark on some cores of this machine, with further settings."""
     settings = {
         RECENT: "10000",
         "spark.driver.memory": os.environ.get(MEMORY, "3g"),
-        PARTITIONS: str(CORES),
+        PARTITIONS: str(cores),
         "spark.ui.retainedJobs": "10000",
         "spark.ui.retainedStages": "10000",
         "spark.sql.ui.retainedExecutions": "10000",
         "spark.ui.liveUpdate.period": "0",
         **(conf or {}),
     }
-    return get_session(f"local[{CORES}]", settings)
+    return get_session(f"local[{cores}]", settings)
 
 
 def schema(job: EngineJob) -> str:

@@ -1,4 +1,4 @@
-"""The texts of the queries: Spark's SQL, which views have, and DuckDB's where that differs."""
+"""The texts of the queries: Spark's SQL, which views have, and DuckDB's and Flink's where that differs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,16 @@ def query(name: str) -> str:
 
 def for_duckdb(name: str) -> str:
     """Return the text of a query for DuckDB."""
-    other = FOLDER / "duckdb" / f"{name}.sql"
+    return _in_dialect("duckdb", name)
+
+
+def for_flink(name: str) -> str:
+    """Return the text of a query for Flink, in which ``dateTime`` is a reserved word."""
+    return re.sub(r"\bdateTime\b", "`dateTime`", _in_dialect("flink", name))
+
+
+def _in_dialect(dialect: str, name: str) -> str:
+    other = FOLDER / dialect / f"{name}.sql"
     return other.read_text() if other.exists() else query(name)
 
 

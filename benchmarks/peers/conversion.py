@@ -33,6 +33,9 @@ from benchmarks.peers.peer_input import (
 LAYOUTS = {"flink-rocksdb": "flink", "flink-heap": "flink", "pathway": "pathway"}
 """Peer -> layout of its files."""
 
+ID_OF_PATHWAY = "id_"
+"""Column `ID` of a table in the layout for Pathway, which has another use for the name."""
+
 PARTS = 2
 """Files of a batch for Flink: one per core."""
 
@@ -81,8 +84,8 @@ def converted(layout: str, tables: Mapping[str, ChangeFiles], folder: Path) -> P
 
 def _convert(layout: str, name: str, changes: ChangeFiles, folder: Path) -> InputTable:
     schema = changes.schema
-    columns = [n for n in schema.names if n not in (OP, WEIGHT, ID)]
     is_changelog = OP in schema.names
+    columns = [n for n in schema.names if not (is_changelog and n in (OP, WEIGHT, ID))]
     batches: dict[str, TableBatch] = {}
     alive = checksum = 0
     write = _WRITERS[layout]
@@ -98,8 +101,14 @@ def _convert(layout: str, name: str, changes: ChangeFiles, folder: Path) -> Inpu
             ).fetchall()
             alive, checksum = alive + rows, checksum + keys
             batches[batch] = TableBatch(lines, alive, checksum)
-    types = {n: str(schema.field(n).type) for n in columns}
+    names = names_for(layout, columns)
+    types = {name: str(schema.field(n).type) for name, n in zip(names, columns, strict=True)}
     return InputTable(types, is_changelog, batches)
+
+
+def names_for(layout: str, columns: Sequence[str]) -> list[str]:
+    """Return the names that columns have in a layout."""
+    return [ID_OF_PATHWAY if layout == "pathway" and name == ID else name for name in columns]
 
 
 def _leaving(connection: Any, changes: ChangeFiles, is_changelog: bool) -> None:
@@ -138,6 +147,7 @@ def _pathway(
 ) -> int:
     if OP not in changes.schema.names:
         rows = pq.read_table(path, columns=list(columns))
+        rows = rows.rename_columns(names_for("pathway", columns))
         _write(rows, target / f"{NEVER}.csv", header=True)
         return int(rows.num_rows)
     names = ", ".join(f"c.{name}" for name in columns)

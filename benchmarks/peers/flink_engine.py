@@ -26,7 +26,6 @@ MEMORY = "BENCHMARKS_JVM_MEMORY"
 os.environ.setdefault("JAVA_TOOL_OPTIONS", f"-Xmx{os.environ.get(MEMORY, '3g')}")
 
 SETTINGS = {
-    "parallelism.default": "2",
     "table.exec.mini-batch.enabled": "true",
     "table.exec.mini-batch.allow-latency": "1 s",
     "table.exec.mini-batch.size": "100000",
@@ -42,8 +41,8 @@ SETTINGS = {
 """What Flink's guide to performance recommends for aggregates; checkpoints are asked for by batch."""
 
 MONITOR = "20 ms"
-POLL = 0.005
-"""Seconds between two questions to Flink."""
+POLL, POLL_SHARE = 0.005, 0.05
+"""Seconds between two questions to Flink at least, and share of the time so far: answers take processor time."""
 PATIENCE = 600
 """Seconds that a batch may take."""
 WRITTEN = 60
@@ -69,21 +68,25 @@ class FlinkJob:
         self._lines = 0
         for table in self._tables:
             (self._folder / "in" / table).mkdir(parents=True)
+        if job.bounded:
+            for name in job.files:
+                self._arrive(name)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        self._client = self._start(job.sql, backend, port)
+        self._client = self._start(job, backend, port)
         self._url = f"http://127.0.0.1:{port}/jobs/{self._client.get_job_id()}"
         self._sources = dict[str, str]()
         self._request = ""
 
-    def _start(self, sql: str, backend: str, port: int) -> Any:
+    def _start(self, job: EngineJob, backend: str, port: int) -> Any:
         from pyflink.common import Configuration
         from pyflink.table import EnvironmentSettings, TableEnvironment
 
         configuration = Configuration()
         settings = {
             **SETTINGS,
+            "parallelism.default": str(job.partitions),
             "rest.address": "127.0.0.1",
             "rest.port": str(port),
             "rest.bind-port": str(port),
@@ -94,12 +97,8 @@ class FlinkJob:
             configuration.set_string(name, value)
         made = EnvironmentSettings.new_instance().in_streaming_mode()
         environment = TableEnvironment.create(made.with_configuration(configuration).build())
-        for table in self._tables:
-            folder = self._folder / "in" / table
-            for statement in flink_sql.source(table, self._input.tables[table], folder, MONITOR):
-                environment.execute_sql(statement)
-        tables = [self._input.tables[table] for table in self._tables]
-        environment.execute_sql(f"CREATE VIEW answer AS {flink_sql.query(sql, tables)}")
+        for statement in self._script(job):
+            environment.execute_sql(statement)
         view, options = "answer", {"connector": "blackhole"}
         if self._answer is not None:
             environment.execute_sql(flink_sql.changes_of(view))
@@ -115,8 +114,33 @@ class FlinkJob:
         result = environment.execute_sql(f"INSERT INTO sink SELECT * FROM {view}")
         return result.get_job_client()
 
+    def _script(self, job: EngineJob) -> list[str]:
+        """Return the statements that create the tables and the view ``answer``."""
+        folder = self._folder / "in"
+        if job.script:
+            return [statement.replace("{folder}", str(folder)) for statement in job.script]
+        made: list[str] = []
+        for table in self._tables:
+            made += flink_sql.source(table, self._input.tables[table], folder / table, MONITOR)
+        tables = [self._input.tables[table] for table in self._tables]
+        return [*made, f"CREATE VIEW answer AS {flink_sql.query(job.sql, tables)}"]
+
     def batch(self, name: str) -> TimedBatch:
         """Run a batch: it counts from the arrival of its files to the checkpoint with its rows."""
+        began, arrived = self._arrive(name)
+        self._wait(self._read_all, began)
+        read = time.perf_counter() - began
+        self._request = ""
+        self._wait(self._is_committed, began)
+        seconds = time.perf_counter() - began
+        for target in arrived:
+            shutil.rmtree(target)
+        completed = self._ask("checkpoints")["latest"]["completed"]
+        parts = {"read": read, "checkpoint": seconds - read}
+        return TimedBatch(name, seconds, parts, int(completed["checkpointed_size"]))
+
+    def _arrive(self, name: str) -> tuple[float, list[Path]]:
+        """Let the files of a batch appear; return when, and their folders."""
         ready: list[tuple[Path, Path]] = []
         for table, change in self._input.changed(name, self._tables):
             staged = self._folder / "staged" / table / name
@@ -128,16 +152,11 @@ class FlinkJob:
         began = time.perf_counter()
         for staged, target in ready:
             staged.rename(target)
-        self._wait(self._read_all, began)
-        read = time.perf_counter() - began
-        self._request = ""
-        self._wait(self._is_committed, began)
-        seconds = time.perf_counter() - began
-        for _, target in ready:
-            shutil.rmtree(target)
-        completed = self._ask("checkpoints")["latest"]["completed"]
-        parts = {"read": read, "checkpoint": seconds - read}
-        return TimedBatch(name, seconds, parts, int(completed["checkpointed_size"]))
+        return began, [target for _, target in ready]
+
+    def join(self) -> None:
+        """Wait until a bounded job has ended."""
+        self._client.get_job_execution_result().result()
 
     def end(self) -> None:
         """Stop the job."""
@@ -154,7 +173,7 @@ class FlinkJob:
     def _wait(self, condition: Callable[[], bool], began: float) -> None:
         looked = time.perf_counter()
         while not condition():
-            time.sleep(POLL)
+            time.sleep(max(POLL, POLL_SHARE * (time.perf_counter() - began)))
             now = time.perf_counter()
             if now - began > PATIENCE:
                 raise TimeoutError("Flink takes too long")
@@ -239,12 +258,15 @@ class Flink:
         self._jobs: dict[str, FlinkJob] = {}
 
     def run(self, job: EngineJob) -> list[TimedBatch]:
-        """Run the batches; a lane that writes its answer ends with them."""
+        """Run the batches; a lane that writes its answer ends with them, and one that has its last ones."""
+        if job.bounded:
+            FlinkJob(job, self._backend).join()
+            return []
         if job.lane not in self._jobs:
             self._jobs[job.lane] = FlinkJob(job, self._backend)
         running = self._jobs[job.lane]
         taken = [running.batch(name) for name in job.files]
-        if job.answer:
+        if job.answer or job.last:
             with suppress(Exception):  # it is cancelled
                 running.end()
             del self._jobs[job.lane]

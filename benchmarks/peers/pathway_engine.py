@@ -18,8 +18,6 @@ from typing import Any
 from benchmarks.engines.job import EngineJob, TimedBatch
 from benchmarks.peers.peer_input import NEVER, PeerInput
 
-os.environ["PATHWAY_THREADS"] = "2"
-
 PATIENCE = 600
 """Seconds that a batch may take."""
 COMMIT_MS = 20
@@ -47,8 +45,19 @@ class Pathway:
             for table in job.tables:
                 (self._folder / "in" / table).mkdir(parents=True)
             (self._folder / "gone").mkdir()
+            os.environ["PATHWAY_THREADS"] = str(job.partitions)
+            if job.bounded:
+                return self._run_to_end(job, self._input, self._folder)
             threading.Thread(target=self._guarded, args=(job,), daemon=True).start()
         return [self._batch(job, self._input, self._folder, name) for name in job.files]
+
+    def _run_to_end(self, job: EngineJob, given: PeerInput, folder: Path) -> list[TimedBatch]:
+        for name in job.files:
+            for table, _ in given.changed(name, job.tables):
+                for file in given.files(name, table):
+                    (folder / "in" / table / f"{name}-{file.name}").hardlink_to(file)
+        self._compute(job)
+        return []
 
     def _batch(self, job: EngineJob, given: PeerInput, folder: Path, name: str) -> TimedBatch:
         moves: list[tuple[Path, Path]] = []
@@ -88,7 +97,7 @@ class Pathway:
     def _compute(self, job: EngineJob) -> None:
         import pathway as pw
 
-        from benchmarks.peers.pathway_queries import QUERIES
+        from benchmarks.peers import pathway_nexmark, pathway_queries
 
         if self._input is None or self._folder is None:
             raise RuntimeError("no input")
@@ -99,10 +108,10 @@ class Pathway:
             tables[name] = pw.io.csv.read(
                 str(self._folder / "in" / name),
                 schema=schema,
-                mode="streaming",
+                mode="static" if job.bounded else "streaming",
                 autocommit_duration_ms=COMMIT_MS,
             )
-        answer = QUERIES[job.query](tables)
+        answer = {**pathway_queries.QUERIES, **pathway_nexmark.QUERIES}[job.query](tables)
         if job.answer:
             Path(job.answer).mkdir(parents=True)
             pw.io.csv.write(answer, str(Path(job.answer, "answer.csv")))

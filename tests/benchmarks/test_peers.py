@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ from benchmarks.data import tpch
 from benchmarks.data.bids import bids
 from benchmarks.data.churn import churn, with_deletions
 from benchmarks.data.data_sets import DataSet, make
+from benchmarks.data.nexmark import Nexmark, write
 from benchmarks.data.rows import with_key
+from benchmarks.nexmark.beside import Peer, flink_script
+from benchmarks.nexmark.queries import NAMES, for_flink
 from benchmarks.peers import flink_sql, summary
 from benchmarks.peers.__main__ import QUERIES_OF_PEERS, WORKLOADS_OF_PEERS
 from benchmarks.peers.conversion import LAYOUTS, ChangeFiles, converted, of_data_set
@@ -130,6 +134,31 @@ def test_the_tables_of_flink(tmp_path: Path) -> None:
     assert files.startswith("CREATE TABLE t_files (")
     assert "`op` STRING" in files
     assert "FROM_CHANGELOG(input => TABLE t_files" in view
+
+
+def test_events_of_nexmark_are_tables_of_peers(tmp_path: Path) -> None:
+    """Batches are files of each table; the bounded table comes with the first one."""
+    folder = tmp_path / "events"
+    write(folder, Nexmark(400, 2).changes())
+    flink = Peer("flink", "python", folder, 1).input_of("q3")
+    assert set(flink.tables) == {"auction", "person"}
+    assert len(flink.files("000001.parquet", "person")) == 2
+    assert "id" in flink.tables["auction"].columns
+    assert [batch.alive for batch in flink.tables["person"].batches.values()] == [4, 8]
+    (table, *_) = flink_script("q3", flink)
+    assert "WATERMARK FOR rowtime AS rowtime - INTERVAL '4' SECOND" in table
+    assert "'path' = 'file://{folder}/auction'" in table
+    pathway = Peer("pathway", "python", folder, 1)
+    assert list(pathway.input_of("q13").tables["side_input"].batches) == ["000000.parquet"]
+    assert "id_" in pathway.input_of("q3").tables["person"].columns
+
+
+def test_pathway_and_flink_express_all_queries_of_nexmark() -> None:
+    """Neither is installed here, so functions are read as text."""
+    module = ast.parse(Path(summary.__file__).with_name("pathway_nexmark.py").read_text())
+    assert {n.name for n in module.body if isinstance(n, ast.FunctionDef)} >= set(NAMES)
+    reserved = re.compile(r"(?<!`)\b(dateTime|AS day|AS minute)\b(?!`)")
+    assert not [name for name in NAMES if reserved.search(for_flink(name))]
 
 
 def test_pathway_expresses_all_queries_of_its_lanes() -> None:
