@@ -30,6 +30,7 @@ from substrait_agg.bind.bound import (
     Constant,
     Expr,
     JoinKey,
+    JoinKind,
 )
 from substrait_agg.bind.context import columns
 from substrait_agg.bind.rewrite import inputs_of, relations_in, renumber
@@ -151,11 +152,33 @@ def _unnest(relation: BoundUnnest, inputs: _Leveled) -> BoundRelation:
 
 
 def _union(relation: BoundUnion | BoundSetOperation, inputs: _Leveled) -> BoundRelation:
-    if None in inputs:
-        raise RecursionNotSupportedError(
-            "an input of a set operation does not read the recursion, and another does"
-        )
-    return replace(relation, inputs=inputs, types=(*relation.types, LEVEL))
+    if None not in inputs:
+        return replace(relation, inputs=inputs, types=(*relation.types, LEVEL))
+    first, *others = inputs
+    operation = relation.operation if isinstance(relation, BoundSetOperation) else "union_all"
+    if operation == "intersection_multiset" and len(inputs) == 2:
+        leveled, other = (first or others[0]), relation.inputs[first is not None]
+        return _with_equal(relation, "semi", leveled, other)
+    if operation == "minus_primary" and len(inputs) == 2 and first is not None:
+        return _with_equal(relation, "anti", first, relation.inputs[1])
+    words = operation.replace("_", " ")
+    raise RecursionNotSupportedError(
+        f"one input of {words} reads the recursion, and another does not"
+    )
+
+
+def _with_equal(
+    relation: BoundSetOperation | BoundUnion,
+    kind: JoinKind,
+    leveled: BoundRelation,
+    other: BoundRelation,
+) -> BoundRelation:
+    """Return the distinct rows of each level that are among other rows, or are not."""
+    types = (*relation.types, LEVEL)
+    distinct = BoundAggregate(leveled, columns(types), (), types, relation.path)
+    pairs = zip(columns(types)[:-1], columns(other.types), strict=True)
+    keys = tuple(JoinKey(left, right, null_safe=True) for left, right in pairs)
+    return BoundJoin(distinct, other, kind, keys, None, types, relation.path)
 
 
 def _aggregate(relation: BoundAggregate, inputs: _Leveled) -> BoundRelation:
@@ -168,7 +191,7 @@ def _aggregate(relation: BoundAggregate, inputs: _Leveled) -> BoundRelation:
     return replace(relation, input=source, keys=keys, sets=sets, types=(*relation.types, LEVEL))
 
 
-_BOTH = frozenset({"inner", "left", "semi", "anti"})
+_BOTH = frozenset({"inner", "left", "semi", "anti", "mark"})
 
 
 def _join(relation: BoundJoin, inputs: _Leveled) -> BoundRelation:

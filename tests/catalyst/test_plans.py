@@ -140,7 +140,6 @@ def test_constants_with_a_name_are_no_table(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("query", "word"),
     [
-        ("WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n + 1 FROM r WHERE n < 5) TABLE r", "recursive"),
         ("SELECT * FROM sales TABLESAMPLE (10 PERCENT)", "TABLESAMPLE"),
         ("SELECT skewness(amount) FROM sales", "skewness"),
         ("SELECT try_sum(amount) FROM sales", "try_"),

@@ -64,6 +64,19 @@ QUERIES = {
         f"{REACHED} SELECT r.a, e.b, d + 1 FROM r JOIN edges e ON r.b = e.a WHERE d < 4)"
         " SELECT e.a, e.b, r.d FROM edges e LEFT JOIN r ON e.a = r.a AND e.b = r.b"
     ),
+    "not in a table": (
+        f"{SHORT} SELECT a + 1, d + 1 FROM r WHERE d < 4 AND a NOT IN (SELECT b FROM edges WHERE b <> 2))"
+        " SELECT * FROM r"
+    ),
+    "except a table": (
+        f"{SHORT} (SELECT a + 1, d + 1 FROM r WHERE d < 4 EXCEPT SELECT b, 3 FROM edges)) SELECT * FROM r"
+    ),
+    "intersect with a table": (
+        f"{SHORT} (SELECT b, 2 FROM edges INTERSECT SELECT a, d + 1 FROM r)) SELECT * FROM r"
+    ),
+    "except itself": (
+        f"{SHORT} (SELECT a + 1, d + 1 FROM r WHERE d < 4 EXCEPT ALL SELECT a, d + 1 FROM r)) SELECT * FROM r"
+    ),
     "recursion of a recursion": (
         f"{SHORT} SELECT b, d + 1 FROM r JOIN edges e ON r.a = e.a WHERE d < 3),"
         " s(a, d) AS (SELECT a, d FROM r WHERE d < 3 UNION ALL SELECT a + 1, d + 1 FROM s WHERE d < 4)"
