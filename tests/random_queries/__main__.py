@@ -27,6 +27,9 @@ def main(first: int, last: int) -> None:
         check(seed, outcomes, spark, ask_spark=seed % 25 == 0 or first == last)
         for text in outcomes.wrong[before:]:
             sys.stdout.write(f"{text}\n\n")
+            sys.stdout.flush()
+        if seed % 50 == 49:
+            sys.stderr.write(f"seed {seed}: {outcomes}\n")
     sys.stdout.write(f"{outcomes}\n{time.monotonic() - begin:.0f} s\n")
 
 

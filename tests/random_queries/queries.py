@@ -100,22 +100,26 @@ class Queries:
         candidates = scope.of(*SIMPLE, "list", "struct", "words")
         keys = [c.text for c in rng.sample(candidates, min(len(candidates), rng.randint(0, 3)))]
         types = {c.text: c.type for c in candidates}
-        by = say("")
+        by = having = say("")
         extra: list[tuple[Text, str]] = []
         if keys:
             by = say(" GROUP BY {}", together(keys))
             if rng.random() < 0.3:
                 by = self._grouping_sets(keys)
+                # DuckDB has the row of all groups over no rows, too; Spark has it without other groups only.
+                having = say("", duck=" HAVING count(*) > 0")
                 extra = [(say("CAST(grouping({}) AS BIGINT)", keys[0]), "int")]
         calls = [self.measures.one(scope) for _ in range(rng.randint(1, 4))]
         values = [*((key, types[key]) for key in keys), *extra, *calls]
-        having = say("")
         if keys and rng.random() < 0.25:
             call, type_ = self.measures.one(scope, types=("int", "dec"))
+            comparison = f"{{}} {rng.choice(COMPARISONS)} {{}}"
+            value = self.expressions.of(Scope(()), type_, 0)
             having = say(
-                f" HAVING {{}} {rng.choice(COMPARISONS)} {{}}",
+                f" HAVING {comparison}",
                 call,
-                self.expressions.of(Scope(()), type_, 0),
+                value,
+                duck=f"{having.duck} AND {comparison}" if having.duck else "",
             )
         return self._select(values, source.text, say("{}{}{}", where, by, having))
 

@@ -25,6 +25,22 @@ QUERIES = {
         duck="SELECT a.id, e.x FROM v a LEFT JOIN LATERAL (SELECT unnest(a.w) AS x) e ON true",
     ),
     "lists are compared": say("SELECT id, w = w AS a, a {} a AS b, NOT w <> w AS c FROM v", SAME),
+    "structs with and without nulls meet": say(
+        "SELECT {} AS c FROM u b INTERSECT SELECT {} FROM u b",
+        say("named_struct('p', b.id, 'q', 'a')", duck="struct_pack(p := b.id, q := 'a')"), STRUCT,
+    ),
+    "copies of structs with and without nulls are subtracted": say(
+        "SELECT {} AS c FROM u b EXCEPT ALL SELECT {} FROM u b",
+        say("named_struct('p', b.id, 'q', 'a')", duck="struct_pack(p := b.id, q := 'a')"), STRUCT,
+    ),
+    "a case has structs with and without nulls": say(
+        "SELECT id, CASE WHEN k > 1 THEN {} ELSE {} END AS c FROM u b",
+        say("named_struct('p', b.id, 'q', 'a')", duck="struct_pack(p := b.id, q := 'a')"), STRUCT,
+    ),
+    "lists are compared in the condition of an outer join": say("SELECT a.id, b.id AS other FROM v a LEFT JOIN v b ON a.id > b.id AND (a.a = b.a OR a.w {} b.w)", SAME),
+    "structs are compared in the condition of an outer join": say("SELECT a.id, b.id AS other FROM v a FULL JOIN v b ON a.k = b.k AND NOT a.r {} b.r", SAME),
+    "count_if is zero without rows": say("SELECT id, (SELECT count_if(w.ok) FROM w WHERE w.until = t.at) AS c FROM t", duck="SELECT id, (SELECT count(*) FROM w WHERE w.until = t.at AND w.ok) AS c FROM t"),
+    "a null list has a type": say("SELECT id, size(CASE WHEN k > 1 THEN CAST(NULL AS ARRAY<STRING>) END) AS c FROM u", duck="SELECT id, NULL AS c FROM u"),
     "a distinct constant is counted": say("SELECT k, count(DISTINCT 1) AS a, count(DISTINCT 'x') FILTER (WHERE n > 1) AS b FROM u GROUP BY k"),
 }  # fmt: skip
 

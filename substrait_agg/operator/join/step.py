@@ -140,6 +140,11 @@ def _count_rows(changed: pa.RecordBatch, old: Arrangement | None, enough: int) -
     return int(consolidate_rows(pa.concat_tables(parts)).num_rows)
 
 
+def _typed(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    # A cast of a null struct to its own type fails if a field is required.
+    return column if column.type == type_ else column.cast(type_)
+
+
 def _delta(spec: JoinSpec, lookup: KeyLookup, port: int, table: pa.Table) -> _Delta:
     layout = spec.sides[port].layout
     if not table.num_rows:  # then the columns of this side may be missing
@@ -147,7 +152,7 @@ def _delta(spec: JoinSpec, lookup: KeyLookup, port: int, table: pa.Table) -> _De
         return _Delta(none, none, none)
     keys = [whole(table, f"k{i}") for i in range(len(spec.keys))]
     values = [
-        whole(table, name).cast(type_)
+        _typed(whole(table, name), type_)
         for name, type_ in zip(spec.arguments_of(port), layout.value_types, strict=True)
     ]
     weights = np.ones(table.num_rows, np.int64)

@@ -137,6 +137,7 @@ public class Catalyst {
     public LogicalPlan normalized(LogicalPlan plan, List rules) throws Exception {
         plan = (LogicalPlan) plan.transformUpWithSubqueries(new UnknownRows());
         plan = (LogicalPlan) plan.transformAllExpressionsWithSubqueries(new ClockValues());
+        plan = (LogicalPlan) plan.transformAllExpressionsWithSubqueries(new Counts());
         for (int i = 0; i < rules.size(); i++) {
             String name = (String) rules.get(i);
             // A common table expression may be read in a subquery, so it is inlined in the plan as a whole.
@@ -222,6 +223,28 @@ public class Catalyst {
             org.apache.spark.sql.catalyst.expressions.SubqueryExpression query =
                 (org.apache.spark.sql.catalyst.expressions.SubqueryExpression) node;
             return query.withNewPlan(everywhere(rule, (LogicalPlan) query.plan()));
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 other) {
+            return isDefinedAt(node) ? apply(node) : other.apply(node);
+        }
+    }
+
+    /** Puts count in place of functions that are counts, such as count_if: it is 0 for a row without a group. */
+    public static class Counts extends scala.runtime.AbstractPartialFunction {
+        public boolean isDefinedAt(Object node) {
+            if (!(node instanceof org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression)) return false;
+            Object function = ((Expression) node).children().apply(0);
+            return function instanceof RuntimeReplaceable && ((RuntimeReplaceable) function).replacement()
+                instanceof org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+        }
+
+        public Object apply(Object node) {
+            Expression found = (Expression) node;
+            List parts = new ArrayList();
+            for (int i = 0; i < found.children().size(); i++) parts.add(found.children().apply(i));
+            parts.set(0, ((RuntimeReplaceable) parts.get(0)).replacement());
+            return found.withNewChildren(seq(parts));
         }
 
         public Object applyOrElse(Object node, scala.Function1 other) {
@@ -530,7 +553,7 @@ public class Catalyst {
             // A column of a plan has no names of fields, and its intervals no units.
             DataType type = leaf.dataType();
             if (type.existsRecursively(new IsStruct()) || !type.equals(stored(type))) {
-                String named = "CAST(" + inMonths("c" + i, type) + " AS " + type.sql() + ")";
+                String named = "CAST(" + inMonths("c" + i, type) + " AS " + type.asNullable().sql() + ")";
                 renamed.put(leaf.canonicalized(), resolved(session, named, columns));
             }
         }
@@ -697,7 +720,7 @@ public class Catalyst {
         for (int i = 0; i < found.children().size(); i++) {
             Expression child = (Expression) found.children().apply(i);
             boolean isPlain = child instanceof AttributeReference || (child instanceof Literal
-                && !(child.dataType() instanceof org.apache.spark.sql.types.ArrayType));
+                && ((Literal) child).value() != null && !(child.dataType() instanceof org.apache.spark.sql.types.ArrayType));
             texts.add(isPlain ? child : new PrettyAttribute(printed(child), child.dataType()));
         }
         return ((Expression) found.withNewChildren(seq(texts))).sql();
