@@ -27,9 +27,16 @@ def comparable(type_: pa.DataType) -> bool:
 
 
 def alike(call: Call) -> bool:
-    """Return whether all arguments have one Arrow type, whose values can be compared."""
-    types = [arrow_type(a.type) for a in call.arguments]
-    return types[0] is not None and comparable(types[0]) and all(t == types[0] for t in types)
+    """Return whether all arguments have one Arrow type but for nulls of parts, whose values can be compared."""
+    first, *others = call.arguments
+    type_ = arrow_type(first.type)
+    if type_ is None or not comparable(type_):
+        return False
+    return all(o.type.same_kind(first.type) or arrow_type(o.type) == type_ for o in others)
+
+
+def _of_one_type(call: Call) -> bool:
+    return alike(call) and len({arrow_type(a.type) for a in call.arguments}) == 1
 
 
 def in_order(column: pa.Array) -> pa.Array:
@@ -101,7 +108,7 @@ def _extreme(compare: Compare, *, skip_nulls: bool) -> Kernel:
             return extreme
         return null_unless(reduce(pc.and_, map(pc.is_valid, args.columns)), extreme)
 
-    return Kernel(alike, compute)
+    return Kernel(_of_one_type, compute)
 
 
 def _nullif(args: KernelArguments) -> pa.Array:

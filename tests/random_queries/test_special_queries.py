@@ -38,6 +38,10 @@ QUERIES = {
         say("named_struct('p', b.id, 'q', 'a')", duck="struct_pack(p := b.id, q := 'a')"), STRUCT,
     ),
     "lists are compared in the condition of an outer join": say("SELECT a.id, b.id AS other FROM v a LEFT JOIN v b ON a.id > b.id AND (a.a = b.a OR a.w {} b.w)", SAME),
+    "a list is compared with a constant in the condition of an outer join": say(
+        "SELECT a.id, b.id AS other FROM v a LEFT JOIN v b ON a.id > b.id AND (a.w {} {} OR b.k > 2)",
+        SAME, say("array('a')", duck="['a']"),
+    ),
     "structs are compared in the condition of an outer join": say("SELECT a.id, b.id AS other FROM v a FULL JOIN v b ON a.k = b.k AND NOT a.r {} b.r", SAME),
     "count_if is zero without rows": say("SELECT id, (SELECT count_if(w.ok) FROM w WHERE w.until = t.at) AS c FROM t", duck="SELECT id, (SELECT count(*) FROM w WHERE w.until = t.at AND w.ok) AS c FROM t"),
     "a null list has a type": say("SELECT id, size(CASE WHEN k > 1 THEN CAST(NULL AS ARRAY<STRING>) END) AS c FROM u", duck="SELECT id, NULL AS c FROM u"),
