@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from substrait_agg.bind.aggregates.binder import bind_aggregate
@@ -406,31 +406,23 @@ _Column = tuple[Type, ...]
 """The types that a column has in the inputs of a set operation, the primary one first."""
 
 
-def _united(column: _Column) -> Type:
-    """Return the type of all values; rows of every input are keys of the state, also their parts."""
-    return reduce(widen, column)
-
-
 def _of_primary(column: _Column) -> Type:
-    return _united(column).as_nullable(column[0].nullable)
+    return column[0]
 
 
 def _of_all(column: _Column) -> Type:
-    return _united(column).as_nullable(all(t.nullable for t in column))
-
-
-def _of_primary_and_other(column: _Column) -> Type:
-    nullable = column[0].nullable and any(t.nullable for t in column[1:])
-    return _united(column).as_nullable(nullable)
+    return column[0].as_nullable(all(t.nullable for t in column))
 
 
 _OUTPUT_TYPES: Mapping[model.SetOperationKind, Callable[[_Column], Type]] = {
-    "union_all": _united,
-    "union_distinct": _united,
+    "union_all": partial(reduce, widen),
+    "union_distinct": partial(reduce, widen),
     "minus_primary": _of_primary,
     "minus_primary_all": _of_primary,
     "minus_multiset": _of_primary,
-    "intersection_primary": _of_primary_and_other,
+    "intersection_primary": lambda column: column[0].as_nullable(
+        column[0].nullable and any(t.nullable for t in column[1:])
+    ),
     "intersection_multiset": _of_all,
     "intersection_multiset_all": _of_all,
 }

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 from substrait_agg.flow.graph.graph import StatePerGroup
 from substrait_agg.flow.graph.nodes import Node, NodeDescription
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, Accumulator, WeightKind
+from substrait_agg.functions.signatures.derive import widen
 from substrait_agg.plan.model import SetOperationKind
+from substrait_agg.plan.types import Type
 
 SET_OUTPUTS: Mapping[SetOperationKind, str] = {
     "minus_primary": "once if input 0 has it and no other input has it",
@@ -39,6 +42,12 @@ class SetOperation(Node):
     """
 
     operation: SetOperationKind
+
+    @property
+    def key_types(self) -> tuple[Type, ...]:
+        """Return the types of the rows of all inputs; a part that is required in one may be null in another."""
+        columns = zip(*(tuple(key.type for key in port.keys) for port in self.inputs), strict=True)
+        return tuple(reduce(widen, column) for column in columns)
 
     @property
     def output_weight(self) -> WeightKind:
