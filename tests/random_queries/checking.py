@@ -15,6 +15,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -111,7 +112,7 @@ def check(seed: int, outcomes: Outcomes, spark: SparkSession, *, ask_spark: bool
             return
     try:
         _compare(case, views, outcomes, spark, ask_spark=ask_spark)
-    except (duckdb.Error, PySparkException) as error:
+    except (duckdb.Error, PySparkException, Py4JJavaError) as error:
         name = f"{type(error).__name__}: {str(error).splitlines()[0][:80]}"
         _note(outcomes.passed_over, name, seed)
 
