@@ -140,6 +140,8 @@ public class Catalyst {
         plan = (LogicalPlan) plan.transformAllExpressionsWithSubqueries(new Counts());
         for (int i = 0; i < rules.size(); i++) {
             String name = (String) rules.get(i);
+            if (name.endsWith(".PullupCorrelatedPredicates"))
+                plan = (LogicalPlan) plan.transformAllExpressionsWithSubqueries(new OuterQueries());
             // A common table expression may be read in a subquery, so it is inlined in the plan as a whole.
             plan = name.endsWith(".InlineCTE") ? (LogicalPlan) rule(name).apply(plan) : everywhere(rule(name), plan);
         }
@@ -185,6 +187,82 @@ public class Catalyst {
 
         public Object applyOrElse(Object node, scala.Function1 other) {
             return isDefinedAt(node) ? apply(node) : other.apply(node);
+        }
+    }
+
+    /** Puts LIMIT and OFFSET of queries with outer columns above their ORDER BY: there alone do rules look for it. */
+    public static class OuterQueries extends scala.runtime.AbstractPartialFunction {
+        public boolean isDefinedAt(Object node) {
+            return node instanceof org.apache.spark.sql.catalyst.expressions.SubqueryExpression
+                && !((org.apache.spark.sql.catalyst.expressions.SubqueryExpression) node).getOuterAttrs().isEmpty();
+        }
+
+        public Object apply(Object node) {
+            org.apache.spark.sql.catalyst.expressions.SubqueryExpression query =
+                (org.apache.spark.sql.catalyst.expressions.SubqueryExpression) node;
+            LogicalPlan before, plan = (LogicalPlan) query.plan();
+            do {
+                before = plan;
+                plan = (LogicalPlan) before.transformDown(new Limits());
+            } while (!plan.fastEquals(before));
+            return query.withNewPlan(plan);
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 other) {
+            return isDefinedAt(node) ? apply(node) : other.apply(node);
+        }
+    }
+
+    /** Moves LIMIT and OFFSET down by one relation, and a filter between them and ORDER BY below both. */
+    public static class Limits extends scala.runtime.AbstractPartialFunction {
+        public boolean isDefinedAt(Object node) {
+            if (!isLimit(node)) return false;
+            LogicalPlan below = child((LogicalPlan) node);
+            if (isFilter(below)) return isSort(child(below));
+            return isPassed(below) && isOrdered(child(below));
+        }
+
+        public Object apply(Object node) {
+            LogicalPlan limit = (LogicalPlan) node, below = child(limit), input = child(below);
+            if (isFilter(below)) return over(limit, over(input, over(below, child(input))));
+            return over(below, over(limit, input));
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 other) {
+            return isDefinedAt(node) ? apply(node) : other.apply(node);
+        }
+
+        private static boolean isOrdered(LogicalPlan plan) {
+            while (isLimit(plan) || isPassed(plan) || isFilter(plan)) plan = child(plan);
+            return isSort(plan);
+        }
+
+        private static boolean isLimit(Object node) {
+            return node instanceof org.apache.spark.sql.catalyst.plans.logical.GlobalLimit
+                || node instanceof org.apache.spark.sql.catalyst.plans.logical.LocalLimit
+                || node instanceof org.apache.spark.sql.catalyst.plans.logical.Offset;
+        }
+
+        private static boolean isPassed(Object node) {
+            return node instanceof Project || node instanceof SubqueryAlias;
+        }
+
+        private static boolean isFilter(Object node) {
+            return node instanceof org.apache.spark.sql.catalyst.plans.logical.Filter;
+        }
+
+        private static boolean isSort(Object node) {
+            return node instanceof org.apache.spark.sql.catalyst.plans.logical.Sort;
+        }
+
+        private static LogicalPlan child(LogicalPlan plan) {
+            return (LogicalPlan) plan.children().apply(0);
+        }
+
+        private static LogicalPlan over(LogicalPlan plan, LogicalPlan input) {
+            List inputs = new ArrayList();
+            inputs.add(input);
+            return (LogicalPlan) plan.withNewChildren(seq(inputs));
         }
     }
 

@@ -331,6 +331,7 @@ def _offset(tree: SparkTree, context: PlanContext) -> Relation:
 def _fetch(
     tree: SparkTree, below: Relation, count: SparkTree | None, offset: SparkTree | None
 ) -> Relation:
+    _check_order(tree)
     body: dict[str, Any] = {"input": below.message}
     for name, number in (("countExpr", count), ("offsetExpr", offset)):
         if number is None:
@@ -339,6 +340,39 @@ def _fetch(
             raise refused_relation(tree, "only with a constant")
         body[name] = {"literal": {"i64": str(number.fields["value"])}}
     return Relation({"fetch": body}, below.columns)
+
+
+_LIMITS = ("GlobalLimit", "LocalLimit", "Offset")
+_IN_ORDER = (
+    "Filter", "PipeOperator", "Project", "ResolvedHint", "SubqueryAlias", "View", *_LIMITS,
+)  # fmt: skip
+"""Classes of relations that keep the order of their rows in Substrait."""
+
+
+def _check_order(tree: SparkTree) -> None:
+    """Refuse a number of rows in an order that Spark keeps and a relation of Substrait does not.
+
+    Raises:
+        Refusal: it is in such an order.
+    """
+    of_groups = tree.kind == "Window"
+    waiting = [(child, of_groups) for child in tree.children]
+    while waiting:
+        below, lost = waiting.pop()
+        is_order = below.kind == "Sort" or (below.kind == "Window" and of_groups)
+        if is_order and lost:
+            raise Refusal(
+                "relation",
+                "LIMIT or OFFSET cannot be maintained: a query below it has the order of its rows",
+                "write ORDER BY in front of LIMIT in the same query",
+                tree.start,
+                tree.stop,
+            )
+        keeps_order = below.kind in _IN_ORDER
+        if below.kind in _LIMITS and lost and not of_groups:
+            continue
+        if keeps_order or below.kind in ("Generate", "Join", "Union"):
+            waiting += [(child, lost or not keeps_order) for child in below.children]
 
 
 # --- sets --------------------------------------------------------------------------------------
@@ -421,6 +455,9 @@ def _window(tree: SparkTree, context: PlanContext) -> Relation:
     scope = scope_of(context, below.columns)
     partitions = [scope.value(key).message for key in tree.fields["partitionSpec"]]
     order = sorts(scope, tree.fields["orderSpec"])
+    if not order and any(o.kind == "RowNumber" for o in tree.fields["windowExpressions"][0].walk()):
+        # Rules of Spark number the rows of a LIMIT that has no ORDER BY.
+        _check_order(tree)
     values = []
     for alias in tree.fields["windowExpressions"]:
         try:
