@@ -112,6 +112,28 @@ def test_values_come_back(
     assert run(dsn, kinds) == [(name,)]
 
 
+def test_a_nested_key_finds_its_rows(server: Server, tmp_path: Path) -> None:
+    """Also one with nulls inside, and one that is null."""
+    fields = [("k", pa.struct([("a", pa.int32())])), ("v", pa.list_(pa.int32()))]
+    schema = pa.schema([*fields, ("__version", pa.int64()), ("__weight", pa.int64())])
+    schema = schema.with_metadata(ChangesOrigin((0,), "plan", {}).metadata())
+    versions: list[list[tuple[Any, ...]]] = [
+        [({"a": 1}, [1], 0, 1), ({"a": None}, None, 0, 1), (None, [], 0, 1)],
+        [({"a": 1}, [1], 1, -1), ({"a": 1}, [2, None], 1, 1), ({"a": None}, None, 1, -1)],
+    ]
+    dsn = server.database()
+    with closing(PostgresSink(parse_postgres(output_to(dsn).partition("=")[2]))) as sink:
+        sink.begin(SinkContext(tmp_path, sys.stdout))
+        for number, rows in enumerate(versions):
+            columns = zip(*rows, strict=True)
+            arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
+            sink.deliver(pa.table(arrays, schema), number)
+    assert run(dsn, "SELECT k, v FROM public.totals ORDER BY k") == [
+        ({"a": 1}, [2, None]),
+        (None, []),
+    ]
+
+
 def test_not_a_number_comes_back(server: Server, tmp_path: Path) -> None:
     dsn = server.database()
     fields = [field("x", of("fp64")), field("y", of("fp32"))]
