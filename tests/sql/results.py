@@ -70,6 +70,7 @@ def of_spark(spark: SparkSession, query: str, tables: Mapping[str, pa.Table]) ->
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    session.conf.set("spark.sql.join.asofJoin.enabled", "true")
     for name, table in tables.items():
         session.createDataFrame(table).createOrReplaceTempView(name)
     return ordered([tuple(row.values()) for row in session.sql(query).toArrow().to_pylist()])

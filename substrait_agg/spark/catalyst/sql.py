@@ -32,10 +32,11 @@ PLANNING_CONF = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.join.asofJoin.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.timeType.enabled": "true",
 }
-"""Settings of the session that plans queries: those of a new session of Spark, in UTC."""
+"""Settings of the session that plans queries: those of a new session of Spark, in UTC, with ASOF joins."""
 
 _CODES: Mapping[str, str] = {
     "TABLE_OR_VIEW_NOT_FOUND": "SQL_TABLE_UNKNOWN",

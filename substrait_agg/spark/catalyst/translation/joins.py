@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree, without_definitions
@@ -13,10 +14,17 @@ from substrait_agg.spark.catalyst.translation.scope import (
     any_nullable,
     emit_only,
     field_reference,
+    null,
     scope_of,
 )
 from substrait_agg.spark.catalyst.translation.subqueries import condition
-from substrait_agg.spark.catalyst.translation.types import ColumnOf, Relation, SparkType, Typed
+from substrait_agg.spark.catalyst.translation.types import (
+    ColumnOf,
+    Relation,
+    SparkType,
+    Typed,
+    type_of,
+)
 
 _TRUE = Typed({"literal": {"boolean": True}}, SparkType("boolean", nullable=False))
 
@@ -300,3 +308,252 @@ def _mark_of_query(
 
 def _with_nulls(columns: Sequence[ColumnOf], nulls: bool) -> list[ColumnOf]:
     return [replace(c, type=SparkType(c.type.name, c.type.nullable or nulls)) for c in columns]
+
+
+# --- ASOF joins --------------------------------------------------------------------------------
+
+_INCLUSIVE = {
+    "GreaterThanOrEqual": True, "GreaterThan": False, "LessThanOrEqual": True, "LessThan": False,
+}  # fmt: skip
+"""Class of a comparison of times in an ASOF join -> whether equal times match."""
+_BOOLEAN = SparkType("boolean", nullable=False)
+
+
+@dataclass(frozen=True)
+class _Times:
+    """The times of an ASOF join.
+
+    Attributes:
+        left: the time of a left row.
+        right: the time of a right row.
+        orders: per search, the direction in which times are read; the last right row is the match.
+        inclusive: whether equal times match.
+        limits: further conditions on the match.
+        distance: the distance of two times; of two matches the nearer one counts.
+    """
+
+    left: SparkTree
+    right: SparkTree
+    orders: tuple[str, ...]
+    inclusive: bool
+    limits: tuple[SparkTree, ...]
+    distance: SparkTree
+
+
+def asof_join(tree: SparkTree, left: Relation, right: Relation, context: PlanContext) -> Relation:
+    """Return each left row with the right row that is nearest in time.
+
+    Both sides become one list in the order of time, in which a left row takes the last right row
+    before it. Of right rows at one time this is the greatest in the order of their columns.
+
+    Raises:
+        Refusal: a condition on both sides that is no equality.
+    """
+    times = _times_of(tree, left)
+    searched = [c for c in right.columns if c.id in context.read_ids]
+    listed, keys = _list_of_both(tree, times, left, right, searched, context)
+    found, matches = _last_rows(listed, keys, times, left, searched, context)
+    is_outer = tree.fields["joinType"] == "LeftOuter"
+    scope = Scope(context, {})
+    holds = field_reference(keys + 1, _BOOLEAN)
+    if not is_outer:
+        is_match = matches[0][0]
+        for other, _ in matches[1:]:
+            is_match = scope.call("boolean", "or", (is_match, other), _BOOLEAN)
+        holds = _all(scope, (holds, is_match))
+    rows = Relation({"filter": {"input": found.message, "condition": holds.message}}, found.columns)
+    values = [field_reference(keys + 2 + i, c.type) for i, c in enumerate(left.columns)]
+    for column in right.columns:
+        type_ = SparkType(column.type.name)
+        parts = [(is_match, row[column.id]) for is_match, row in matches if column.id in row]
+        clauses = [{"if": is_match.message, "then": part.message} for is_match, part in parts]
+        empty = null(type_.name)
+        values.append(
+            Typed({"ifThen": {"ifs": clauses, "else": empty.message}}, type_) if clauses else empty
+        )
+    return Relation(emit_only(rows, values), (*left.columns, *_with_nulls(right.columns, True)))
+
+
+def _times_of(tree: SparkTree, left: Relation) -> _Times:
+    distance = tree.fields["orderExpression"]
+    first, *limits = _conjuncts(tree.fields["asOfCondition"])
+    if first.kind in _INCLUSIVE and _reads_only(first.children[0], left):
+        one, other = first.children
+        order = "DESC" if first.kind.startswith("Less") else "ASC"
+        return _Times(one, other, (order,), _INCLUSIVE[first.kind], tuple(limits), distance)
+    # The nearest one: the distance is `if (left > right) left - right else right - left`.
+    one, other = distance.children[0].children
+    conditions = [part for part in (first, *limits) if part.kind not in ("Literal", "Not")]
+    return _Times(one, other, ("ASC", "DESC"), first.kind != "Not", tuple(conditions), distance)
+
+
+def _list_of_both(
+    tree: SparkTree,
+    times: _Times,
+    left: Relation,
+    right: Relation,
+    searched: Sequence[ColumnOf],
+    context: PlanContext,
+) -> tuple[Relation, int]:
+    """Return the rows of both sides with columns of both, and the number of their keys.
+
+    The columns are the keys, the time, whether it is a left row, the columns of left rows, and a
+    struct of those of right rows.
+    """
+    scopes = scope_of(context, left.columns), scope_of(context, right.columns)
+    pairs, filters = _keys_of(tree, left, right, scopes)
+    pairs.append((scopes[0].value(times.left), scopes[1].value(times.right)))
+    filters.append(_is_not_null(scopes[1], pairs[-1][1]))
+    holds = _all(scopes[1], filters)
+    right = Relation(
+        {"filter": {"input": right.message, "condition": holds.message}}, right.columns
+    )
+    places = {c.id: i for i, c in enumerate(right.columns)}
+    fields = [field_reference(places[c.id], c.type).message for c in searched]
+    struct = _struct_of(searched)
+    made = Typed({"nested": {"nullable": True, "struct": {"fields": fields}}}, struct)
+    lefts = [field_reference(i, c.type) for i, c in enumerate(left.columns)]
+    rows = (
+        [*(one for one, _ in pairs), _truth(True), *lefts, null(struct.name)],
+        [*(other for _, other in pairs), _truth(False), *(null(v.type.name) for v in lefts), made],
+    )
+    inputs = [emit_only(side, values) for side, values in zip((left, right), rows, strict=True)]
+    columns = [
+        ColumnOf(-1, "", SparkType(one.type.name, any_nullable((one, other))))
+        for one, other in zip(*rows, strict=True)
+    ]
+    union = {"set": {"inputs": inputs, "op": "SET_OP_UNION_ALL"}}
+    return Relation(union, tuple(columns)), len(pairs) - 1
+
+
+def _keys_of(
+    tree: SparkTree, left: Relation, right: Relation, scopes: tuple[Scope, Scope]
+) -> tuple[list[tuple[Typed, Typed]], list[Typed]]:
+    """Return the equal values of both sides, and the conditions on right rows."""
+    pairs: list[tuple[Typed, Typed]] = []
+    filters: list[Typed] = []
+    on = tree.fields["condition"]
+    for part in [] if on is None else _conjuncts(without_definitions(on)):
+        if _reads_only(part, right):
+            filters.append(condition(scopes[1], part))
+        elif _reads_only(part, left):
+            # A left row without it is in no group of right rows.
+            is_true = (condition(scopes[0], part), _truth(False))
+            pairs.append(
+                (scopes[0].call("comparison", "coalesce", is_true, _BOOLEAN), _truth(True))
+            )
+        elif part.kind in ("EqualTo", "EqualNullSafe") and _joins_sides(part, left, right):
+            one, other = part.children[:: 1 if _reads_only(part.children[0], left) else -1]
+            pairs.append((scopes[0].value(one), scopes[1].value(other)))
+            if part.kind == "EqualTo":
+                filters.append(_is_not_null(scopes[1], pairs[-1][1]))
+        else:
+            raise Refusal(
+                "relation",
+                "an ASOF join with another condition on both sides than equality cannot be maintained",
+                "write an inner join, and row_number() = 1 over its rows by the time",
+                part.start,
+                part.stop,
+            )
+    return pairs, filters
+
+
+def _last_rows(
+    listed: Relation,
+    keys: int,
+    times: _Times,
+    left: Relation,
+    searched: Sequence[ColumnOf],
+    context: PlanContext,
+) -> tuple[Relation, list[tuple[Typed, dict[int, Typed]]]]:
+    """Return the listed rows with the last right row of each order.
+
+    With them come, per order, whether it is the match, and its columns by their ids.
+    """
+    scope = Scope(context, {})
+    struct = SparkType(listed.columns[-1].type.name)
+    windows = [_last_row(listed, keys, order, times, context) for order in times.orders]
+    found = Relation(
+        {"project": {"input": listed.message, "expressions": windows}},
+        (*listed.columns, *(ColumnOf(-1, "", struct) for _ in windows)),
+    )
+    matches, distances = [], []
+    lefts = {c.id: field_reference(keys + 2 + i, c.type) for i, c in enumerate(left.columns)}
+    for place in range(len(listed.columns), len(found.columns)):
+        row = {c.id: _field_of(place, i, c.type) for i, c in enumerate(searched)}
+        of_match = Scope(context, {**lefts, **row})
+        parts = [_is_not_null(scope, field_reference(place, struct))]
+        parts += [condition(of_match, part) for part in times.limits]
+        matches.append((_all(scope, parts), row))
+        if len(times.orders) > 1:
+            distances.append(of_match.value(times.distance))
+    if distances:
+        # The first is the match unless the second is nearer.
+        (first, row), (second, _) = matches
+        is_nearer = scope.call("comparison", "lt", distances[::-1], SparkType("boolean"))
+        is_less = scope.call("comparison", "coalesce", (is_nearer, _truth(False)), _BOOLEAN)
+        is_first = _all(
+            scope,
+            (first, scope.call("boolean", "not", (_all(scope, (second, is_less)),), _BOOLEAN)),
+        )
+        matches[0] = (is_first, row)
+    return found, matches
+
+
+def _last_row(
+    listed: Relation, keys: int, order: str, times: _Times, context: PlanContext
+) -> dict[str, Any]:
+    """Return the struct of the last right row up to a row, in an order of time."""
+    columns = [field_reference(i, c.type) for i, c in enumerate(listed.columns)]
+    struct = columns[-1]
+    # At one time, left rows come last if equal times match: false is less than true.
+    directions = (order, "ASC" if times.inclusive else "DESC")
+    sorts = [
+        {"expr": columns[keys + i].message, "direction": f"SORT_DIRECTION_{word}_NULLS_FIRST"}
+        for i, word in enumerate(directions)
+    ]
+    return {
+        "windowFunction": {
+            "functionReference": context.reference("arithmetic", "last_value", (struct,)),
+            "arguments": [{"value": struct.message}],
+            "options": [{"name": "IGNORE_NULLS", "preference": ["TRUE"]}],
+            "outputType": struct.type.message(),
+            "partitions": [key.message for key in columns[:keys]],
+            "sorts": sorts,
+            "lowerBound": {"unbounded": {}},
+            "upperBound": {"currentRow": {}},
+            "boundsType": "BOUNDS_TYPE_ROWS",
+            "phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT",
+        }
+    }
+
+
+def _field_of(place: int, part: int, type_: SparkType) -> Typed:
+    """Return a field of a column that is a struct or null."""
+    step = {"field": place, "child": {"structField": {"field": part}}}
+    reference = {"directReference": {"structField": step}, "rootReference": {}}
+    return Typed({"selection": reference}, SparkType(type_.name))
+
+
+def _struct_of(columns: Sequence[ColumnOf]) -> SparkType:
+    fields = [
+        {"name": c.name, "type": c.type.nested or c.type.name, "nullable": c.type.nullable}
+        for c in columns
+    ]
+    return type_of({"type": "struct", "fields": fields})
+
+
+def _truth(value: bool) -> Typed:
+    return Typed({"literal": {"boolean": value}}, _BOOLEAN)
+
+
+def _is_not_null(scope: Scope, value: Typed) -> Typed:
+    return scope.call("comparison", "is_not_null", (value,), _BOOLEAN)
+
+
+def _all(scope: Scope, parts: Sequence[Typed]) -> Typed:
+    """Return whether all conditions are true; false if one is null."""
+    if len(parts) > 1 or parts[0].type.nullable:
+        both = scope.call("boolean", "and", parts, SparkType("boolean", any_nullable(parts)))
+        return scope.call("comparison", "coalesce", (both, _truth(False)), _BOOLEAN)
+    return parts[0]

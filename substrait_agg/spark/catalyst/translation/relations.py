@@ -17,7 +17,7 @@ from substrait_agg.spark.catalyst.translation.aggregates import (
     pivot_values,
 )
 from substrait_agg.spark.catalyst.translation.generate import unnest
-from substrait_agg.spark.catalyst.translation.joins import join
+from substrait_agg.spark.catalyst.translation.joins import asof_join, join
 from substrait_agg.spark.catalyst.translation.scope import (
     PlanContext,
     Scope,
@@ -301,7 +301,8 @@ def _deduplicate(tree: SparkTree, context: PlanContext) -> Relation:
 
 def _join(tree: SparkTree, context: PlanContext) -> Relation:
     left, right = (relation(child, context) for child in tree.children)
-    return join(tree, left, right, context)
+    make = asof_join if tree.kind == "AsOfJoin" else join
+    return make(tree, left, right, context)
 
 
 # --- order and number of rows ------------------------------------------------------------------
@@ -486,6 +487,7 @@ def _window_value(
 
 _RELATIONS: Mapping[str, Callable[[SparkTree, PlanContext], Relation]] = {
     "Aggregate": _aggregate,
+    "AsOfJoin": _join,
     "Deduplicate": _deduplicate,
     "Distinct": _distinct,
     "Except": _difference,

@@ -1,0 +1,122 @@
+"""ASOF joins over tables whose rows come and go: every version equals DuckDB and Spark."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from unittest.mock import patch
+
+import duckdb
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+import substrait_agg as sa
+from substrait_agg.operator.window import step
+from tests.joins.local_flow import LocalFlow
+from tests.spark_plans import plan_query
+from tests.sql.results import Row, changed, chosen, of_duckdb, of_spark, ordered, started
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+START = datetime(2024, 1, 1)
+SCHEMAS = {
+    "l": pa.schema([("id", pa.int64()), ("k", pa.string()), ("n", pa.int64()), ("at", pa.timestamp("us"))]),
+    "r": pa.schema([("k", pa.string()), ("n", pa.int64()), ("at", pa.timestamp("us")), ("v", pa.int64())]),
+}  # fmt: skip
+VERSIONS = 5
+QUERIES = {
+    "backward": ("ASOF JOIN r MATCH_CONDITION(l.n >= r.n) ON l.k = r.k", "l.n >= r.n AND l.k = r.k"),
+    "backward, not at the same time": ("ASOF JOIN r MATCH_CONDITION(l.n > r.n) ON l.k = r.k", "l.n > r.n AND l.k = r.k"),
+    "left": ("LEFT ASOF JOIN r MATCH_CONDITION(l.n >= r.n) ON l.k = r.k", "l.n >= r.n AND l.k = r.k"),
+    "left, forward": ("LEFT ASOF JOIN r MATCH_CONDITION(l.n <= r.n) ON l.k = r.k", "l.n <= r.n AND l.k = r.k"),
+    "left, later": ("LEFT ASOF JOIN r MATCH_CONDITION(r.n > l.n) ON l.k = r.k", "l.n < r.n AND l.k = r.k"),
+    "times": ("LEFT ASOF JOIN r MATCH_CONDITION(l.at >= r.at) ON l.k = r.k", "l.at >= r.at AND l.k = r.k"),
+    "null is a key": ("LEFT ASOF JOIN r MATCH_CONDITION(l.n >= r.n) ON l.k <=> r.k", "l.n >= r.n AND l.k IS NOT DISTINCT FROM r.k"),
+    "a condition on right rows": ("LEFT ASOF JOIN r MATCH_CONDITION(l.n >= r.n) ON l.k = r.k AND r.v % 2 = 0", "l.n >= r.n AND l.k = r.k AND r.v % 2 = 0"),
+    "a condition on left rows": ("LEFT ASOF JOIN r MATCH_CONDITION(l.n >= r.n) ON l.k = r.k AND l.id % 2 = 0", "l.n >= r.n AND l.k = r.k AND l.id % 2 = 0"),
+    "computed times and keys": ("ASOF JOIN r MATCH_CONDITION(l.n + 1 >= r.n * 2) ON upper(l.k) = upper(r.k)", "l.n + 1 >= r.n * 2 AND upper(l.k) = upper(r.k)"),
+    "without a key": ("LEFT ASOF JOIN (SELECT * FROM r WHERE k = 'a') r MATCH_CONDITION(l.n >= r.n)", "l.n >= r.n AND r.k = 'a'"),
+}  # fmt: skip
+"""Kind -> the join in Spark, and the condition on matches in DuckDB."""
+
+
+def rows_of(seed: int) -> dict[str, pa.Table]:
+    """Rows in which right rows of one key have different times."""
+    rng = random.Random(seed)
+    instants = [None, *range(30)]
+    left = [(i, rng.choice(("a", "b", "c", None)), rng.choice(instants)) for i in range(50)]
+    right = list({(rng.choice(("a", "b", None)), rng.choice(instants)) for _ in range(45)})
+    right.sort(key=repr)
+    tables = {
+        "l": [(i, k, n, instant(n)) for i, k, n in left],
+        "r": [(k, n, instant(n), v) for v, (k, n) in enumerate(right)],
+    }
+    return {
+        name: pa.table([pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), SCHEMAS[name], strict=True)], schema=SCHEMAS[name])
+        for name, rows in tables.items()
+    }  # fmt: skip
+
+
+def instant(number: int | None) -> datetime | None:
+    return None if number is None else START + timedelta(seconds=number)
+
+
+def views(run: LocalFlow, seed: int) -> list[tuple[list[Row], Mapping[str, pa.Table]]]:
+    """The rows of a view at each version, and the rows of the tables."""
+    rng, rows = random.Random(seed), rows_of(seed)
+    before: dict[str, set[int]] = {name: set() for name in rows}
+    versions = []
+    for _ in range(VERSIONS):
+        after = {
+            name: {i for i in range(len(table)) if rng.random() < (0.7 if i in before[name] else 0.4)}
+            for name, table in rows.items()
+        }  # fmt: skip
+        run.batch({n: changed(rows[n], before[n], after[n]) for n in rows})
+        before = after
+        view = ordered([row for row, n in run.view.items() for _ in range(n)])
+        versions.append((view, {n: chosen(rows[n], after[n]) for n in rows}))
+    return versions
+
+
+def reference(condition: str, *, outer: bool, columns: str, distance: str) -> str:
+    """The right row with the least distance to each left row, in SQL of DuckDB."""
+    kind = "LEFT" if outer else "INNER"
+    return (
+        f"WITH m AS (SELECT l.id, r.*, row_number() OVER (PARTITION BY l.id ORDER BY {distance}) AS place"
+        f" FROM l JOIN r ON {condition}) SELECT l.*, {columns} FROM l {kind} JOIN m ON l.id = m.id AND m.place = 1"
+    )
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("kind", QUERIES)
+def test_every_version_equals_duckdb(kind: str, seed: int, tmp_path: Path) -> None:
+    join, condition = QUERIES[kind]
+    run = started(f"SELECT * FROM l {join}", SCHEMAS, tmp_path)
+    expected = reference(
+        condition,
+        outer=join.startswith("LEFT"),
+        columns="m.k, m.n, m.at, m.v",
+        distance="abs(l.n - r.n)" if kind != "computed times and keys" else "-r.n",
+    )
+    with patch.object(step, "MOST_ROWS", 1 << 26):
+        for version, (view, tables) in enumerate(views(run, seed)):
+            assert view == of_duckdb(expected, tables), f"version {version}"
+
+
+def test_a_version_equals_asof_joins_of_duckdb_and_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for place, kind in enumerate(("backward", "left", "left, later", "a condition on right rows")):
+        query = f"SELECT * FROM l {QUERIES[kind][0]}"
+        view, tables = views(started(query, SCHEMAS, tmp_path / str(place)), place)[-1]
+        session = spark.newSession()
+        session.conf.set("spark.sql.join.asofJoin.enabled", "true")
+        assert view == of_spark(session, query, tables), kind
+        if kind in ("backward", "left"):
+            word = "LEFT" if kind == "left" else "INNER"
+            duck = f"SELECT * FROM l ASOF {word} JOIN r ON l.k = r.k AND l.n >= r.n"
+            assert view == of_duckdb(duck, tables), kind
