@@ -42,7 +42,7 @@ LEAST: Mapping[str, Mapping[str, int]] = {
     "operator.measures.row_partials": {"SMALL_WEIGHT": 1},
     "functions.numbers.stored_digits": {"_ROWS_IN_CACHE": 1},
     "operator.sessionize.step": {"GROWTH": 2},
-    "operator.window.step": {"ROWS_AT_ONCE": 1},
+    "operator.window.step": {"ROWS_AT_ONCE": 1, "NEAREST_ROWS": 1},
     "operator.window.sums": {"BLOCK_ROWS": 1},
     "operator.top_k.window": {"SPARE_ROWS": 0, "FIRST_ROWS": 1},
     "commit.tasks.consolidate": {"PIECE_ROWS": 1, "SLICE_ROWS": 1, "SLICE_BYTES": 1},

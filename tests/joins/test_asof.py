@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
-import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 import substrait_agg as sa
 from substrait_agg.operator.window import step
+from tests.e2e.rows import bag
 from tests.joins.local_flow import LocalFlow
 from tests.spark_plans import plan_query
 from tests.sql.results import Row, changed, chosen, of_duckdb, of_spark, ordered, started
@@ -42,6 +45,7 @@ QUERIES = {
     "without a key": ("LEFT ASOF JOIN (SELECT * FROM r WHERE k = 'a') r MATCH_CONDITION(l.n >= r.n)", "l.n >= r.n AND r.k = 'a'"),
 }  # fmt: skip
 """Kind -> the join in Spark, and the condition on matches in DuckDB."""
+COLUMNS = "l.id, l.k, l.n, r.k AS other, r.n AS m, r.at, r.v"
 
 
 def rows_of(seed: int) -> dict[str, pa.Table]:
@@ -102,7 +106,7 @@ def test_every_version_equals_duckdb(kind: str, seed: int, tmp_path: Path) -> No
         columns="m.k, m.n, m.at, m.v",
         distance="abs(l.n - r.n)" if kind != "computed times and keys" else "-r.n",
     )
-    with patch.object(step, "MOST_ROWS", 1 << 26):
+    with patch.object(step, "NEAREST_ROWS", 1):
         for version, (view, tables) in enumerate(views(run, seed)):
             assert view == of_duckdb(expected, tables), f"version {version}"
 
@@ -111,12 +115,54 @@ def test_a_version_equals_asof_joins_of_duckdb_and_spark(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     for place, kind in enumerate(("backward", "left", "left, later", "a condition on right rows")):
-        query = f"SELECT * FROM l {QUERIES[kind][0]}"
+        query = f"SELECT {COLUMNS} FROM l {QUERIES[kind][0]}"
         view, tables = views(started(query, SCHEMAS, tmp_path / str(place)), place)[-1]
-        session = spark.newSession()
-        session.conf.set("spark.sql.join.asofJoin.enabled", "true")
-        assert view == of_spark(session, query, tables), kind
+        assert view == of_spark(spark, query, tables), kind
         if kind in ("backward", "left"):
             word = "LEFT" if kind == "left" else "INNER"
-            duck = f"SELECT * FROM l ASOF {word} JOIN r ON l.k = r.k AND l.n >= r.n"
+            duck = f"SELECT {COLUMNS} FROM l ASOF {word} JOIN r ON l.k = r.k AND l.n >= r.n"
             assert view == of_duckdb(duck, tables), kind
+
+
+FRAMES: dict[str, Mapping[str, Any]] = {
+    "backward within": {"tolerance": 2},
+    "left within": {"tolerance": 1, "how": "left"},
+    "forward within, later": {"tolerance": 4, "direction": "forward", "allowExactMatches": False},
+    "nearest": {"direction": "nearest", "how": "left"},
+    "nearest other": {"direction": "nearest", "allowExactMatches": False},
+    "nearest within": {"direction": "nearest", "tolerance": 2, "how": "left"},
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_dataframes_have_their_own_kinds(kind: str, spark: SparkSession, tmp_path: Path) -> None:
+    """No two right rows are equally near, so Spark has one answer."""
+    options = dict(FRAMES[kind])
+    if "tolerance" in options:
+        options["tolerance"] = f.lit(options["tolerance"])
+    rows = rows_of(7)
+    instants = pc.multiply(rows["r"]["n"], 4), pc.add(pc.multiply(rows["l"]["n"], 4), 1)
+    tables = {
+        "l": rows["l"].set_column(2, "n", instants[1]),
+        "r": rows["r"].set_column(1, "n", instants[0]),
+    }
+    frames = {}
+    for name, table in tables.items():
+        (tmp_path / name).mkdir()
+        pq.write_table(table, tmp_path / name / "1.parquet")
+        frames[name] = spark.read.parquet(str(tmp_path / name))
+    left, right = frames["l"], frames["r"]
+    joined = left._joinAsOf(right, left.n, right.n, "k", **options)  # type: ignore[operator]
+    joined = joined.select(left.id, left.k, left.n, right.n.alias("other"), right.v)
+    sa.run(joined, checkpoint=tmp_path / "view", outputs=["none"]).wait()
+    view = sa.open_view(tmp_path / "view").to_arrow()
+    assert bag(view) == bag(joined.toArrow())
+    assert view["v"].null_count < len(view)
+
+
+def test_another_condition_on_both_sides_is_refused() -> None:
+    query = "SELECT * FROM l ASOF JOIN r MATCH_CONDITION(l.n >= r.n) ON l.k = r.k AND r.v > l.id"
+    with pytest.raises(sa.SqlRefused, match="ASOF join") as error:
+        plan_query(query, SCHEMAS)
+    assert error.value.code == "SQL_NOT_MAINTAINED"
+    assert "r.v > l.id" in str(error.value.excerpt)

@@ -99,6 +99,7 @@ def test_every_version_is_that_of_a_computation_of_all_rows(
         TemporaryDirectory() as folder,
         merging_soon(4, 8),
         patch.object(step_module, "ROWS_AT_ONCE", at_once),
+        patch.object(step_module, "NEAREST_ROWS", 1),
         patch.object(sums_module, "BLOCK_ROWS", block),
         patch.object(collected_module, "VALUES_AT_ONCE", at_once),
     ):

@@ -33,6 +33,7 @@ class Reach:
         values: how far before and after its own sort key those of the rows are, in least units.
         to_end: whether a row changes the values of all rows after it, though these depend on no
             more than `back` rows.
+        nearest: whether also on the nearest row before it whose value is not null.
     """
 
     back: int | None = None
@@ -40,6 +41,7 @@ class Reach:
     peers: bool = True
     values: tuple[int, int] = (0, 0)
     to_end: bool = False
+    nearest: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,9 @@ class FunctionSpec:
             back = max(-upper, 0) + max(-self.number, 0)
             return Reach(back, ahead, peers=not frame.rows, to_end=True)
         if frame.rows:
+            nearest = self.skip_nulls and self.function == "last_value" and back is None
+            if nearest and upper == 0:
+                return Reach(0, 0, peers=False, nearest=True)
             return Reach(back, ahead, peers=False)
         if frame.months:
             if back is None or ahead is None:
@@ -148,7 +153,8 @@ class WindowSpec(OrderedRowsSpec):
         back = _greatest(reach.back for reach in every)
         ahead = _greatest(reach.ahead for reach in every)
         values = max(r.values[0] for r in every), max(r.values[1] for r in every)
-        if any(values) and (back or ahead):
+        nearest = any(reach.nearest for reach in every)
+        if any(values) and (back or ahead or nearest):
             back = None  # rows around those within a distance are not searched for
         return Reach(
             back,
@@ -156,7 +162,13 @@ class WindowSpec(OrderedRowsSpec):
             any(reach.peers for reach in every),
             values,
             any(reach.to_end for reach in every),
+            nearest,
         )
+
+    @property
+    def sought_values(self) -> tuple[int, ...]:
+        """Return the components of which functions read the nearest value that is not null."""
+        return tuple(f.arguments[0] for f in self.functions if f.reach_in(self.sort_keys).nearest)
 
 
 def _greatest(numbers: Iterable[int | None]) -> int | None:

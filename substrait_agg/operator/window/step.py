@@ -3,7 +3,8 @@
 Values are computed before and after the batch, for the rows from the first one on whose value may
 have changed. Where values depend on a limited number of rows, only so many rows around the changed
 ones are read. Values at the ends of what is read may be wrong, but are equal before and after the
-batch.
+batch. Where values depend on the nearest value that is not null, more rows are read until there is
+one on either side of the changed rows.
 """
 
 from __future__ import annotations
@@ -57,8 +58,17 @@ class ReadRanges:
     sizes: Int64s
 
 
-def _ranges_to_read(spec: WindowSpec, groups: OrderedGroups, rows: int | None) -> ReadRanges:
-    """Return the ranges to read, of at most `rows` rows if that is not None."""
+def _ranges_to_read(
+    spec: WindowSpec, groups: OrderedGroups, rows: int | None, spare: int
+) -> ReadRanges:
+    """Return the ranges to read.
+
+    Args:
+        spec: the operator.
+        groups: all groups.
+        rows: the most rows to read; None if there is no limit.
+        spare: number of rows to read on either side to find the nearest value.
+    """
     reach, end = spec.reach, groups.end()
     sizes = _rows_before(groups, end)
     if reach.back is None or reach.ahead is None or (reach.peers and not spec.sorts):
@@ -70,7 +80,7 @@ def _ranges_to_read(spec: WindowSpec, groups: OrderedGroups, rows: int | None) -
         before = groups.old.weights_before(groups.hashes, groups.collision_ids, low)
         ranges = ReadRanges(low, high, before, _rows_before(groups, high) - before)
     else:
-        around = reach.back + reach.ahead
+        around = reach.back + reach.ahead + spare * reach.nearest
         sorts = spec.sorts if reach.peers else 0
         low = first_changed(groups, sorts)
         at = groups.hashes, groups.collision_ids
@@ -146,6 +156,8 @@ Int64s = npt.NDArray[np.int64]
 
 ROWS_AT_ONCE = 1 << 18
 """Rows whose values are computed at once, or more if one partition has more."""
+NEAREST_ROWS = 32
+"""Rows that are read at first on either side of changed rows to find the nearest value."""
 MOST_ROWS = 1 << 26
 """Most rows of a partition whose values a batch may compute."""
 
@@ -170,9 +182,9 @@ def value_changes(spec: WindowSpec, groups: OrderedGroups) -> list[RowChanges]:
         return []
     changes = []
     rest = np.flatnonzero(~first_changed(groups).end)
-    rows = None if spec.last is None else spec.last + SPARE_ROWS
+    rows, spare = None if spec.last is None else spec.last + SPARE_ROWS, NEAREST_ROWS
     while len(rest):
-        ranges = _ranges_to_read(spec, groups, rows)
+        ranges = _ranges_to_read(spec, groups, rows, spare)
         sizes = ranges.sizes[rest]
         if int(sizes.max()) > MOST_ROWS:
             raise _too_large()
@@ -183,7 +195,7 @@ def value_changes(spec: WindowSpec, groups: OrderedGroups) -> list[RowChanges]:
             changes.append(change)
             again.append(limited)
         rest = np.concatenate(again)
-        rows = None if rows is None else rows * 4
+        rows, spare = None if rows is None else rows * 4, spare * 4
     return [change for change in changes if len(change.weights)]
 
 
@@ -243,6 +255,8 @@ def _differences(
         greater_rank = ~within_limit(spec, values[-1])
         complete[np.unique(owners[computed[greater_rank]])] += 1
     is_complete = ranges.high.end[some] | (complete == 2) | (spec.last is None)
+    whole = ranges.before[some] == 0, ranges.high.end[some]
+    is_complete &= _mask_found(spec, entries.owners, payload, now, change, whole)
     shown = [
         within_limit(spec, of_rows) & is_complete[entries.owners[at]]
         for of_rows, at in zip(values, of_entry, strict=True)
@@ -253,6 +267,38 @@ def _differences(
     )
     changes = RowChanges(some[entries.owners[at]], tuple(take(payload, at)), sums, tuple(added))
     return changes, some[~is_complete]
+
+
+def _mask_found(
+    spec: WindowSpec,
+    owners: Indices,
+    payload: Sequence[pa.Array],
+    now: Int64s,
+    change: Int64s,
+    whole: tuple[Mask, Mask],
+) -> Mask:
+    """Return a mask of the groups whose nearest values are among the rows that are read.
+
+    Args:
+        spec: the operator.
+        owners: the group of each entry.
+        payload: the columns of the entries.
+        now: the weight of each entry after the batch.
+        change: the change of the weight of each entry.
+        whole: masks of the groups that are read from their first row, and up to their last one.
+    """
+    found = np.ones(len(whole[0]), np.bool_)
+    changed = np.flatnonzero(change)
+    groups, first = np.unique(owners[changed], return_index=True)
+    last = np.append(first[1:], len(changed)) - 1
+    start, stop = np.searchsorted(owners, groups), np.searchsorted(owners, groups, "right")
+    for component in spec.sought_values:
+        exists = as_mask(payload[component].is_valid()) & (now > 0)
+        before = np.concatenate([[0], np.cumsum(exists)])
+        is_before = before[changed[first]] > before[start]
+        is_behind = before[stop] > before[changed[last] + 1]
+        found[groups] &= (is_before | whole[0][groups]) & (is_behind | whole[1][groups])
+    return found
 
 
 def _rows_before_read(
