@@ -55,14 +55,16 @@ def rows_of(seed: int) -> dict[str, pa.Table]:
     left = [(i, rng.choice(("a", "b", "c", None)), rng.choice(instants)) for i in range(50)]
     right = list({(rng.choice(("a", "b", None)), rng.choice(instants)) for _ in range(45)})
     right.sort(key=repr)
-    tables = {
+    tables: dict[str, list[Row]] = {
         "l": [(i, k, n, instant(n)) for i, k, n in left],
         "r": [(k, n, instant(n), v) for v, (k, n) in enumerate(right)],
     }
     return {
-        name: pa.table([pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), SCHEMAS[name], strict=True)], schema=SCHEMAS[name])
+        name: pa.Table.from_pylist(
+            [dict(zip(SCHEMAS[name].names, row, strict=True)) for row in rows], SCHEMAS[name]
+        )
         for name, rows in tables.items()
-    }  # fmt: skip
+    }
 
 
 def instant(number: int | None) -> datetime | None:
@@ -73,7 +75,7 @@ def views(run: LocalFlow, seed: int) -> list[tuple[list[Row], Mapping[str, pa.Ta
     """The rows of a view at each version, and the rows of the tables."""
     rng, rows = random.Random(seed), rows_of(seed)
     before: dict[str, set[int]] = {name: set() for name in rows}
-    versions = []
+    versions: list[tuple[list[Row], Mapping[str, pa.Table]]] = []
     for _ in range(VERSIONS):
         after = {
             name: {i for i in range(len(table)) if rng.random() < (0.7 if i in before[name] else 0.4)}
@@ -152,7 +154,7 @@ def test_dataframes_have_their_own_kinds(kind: str, spark: SparkSession, tmp_pat
         pq.write_table(table, tmp_path / name / "1.parquet")
         frames[name] = spark.read.parquet(str(tmp_path / name))
     left, right = frames["l"], frames["r"]
-    joined = left._joinAsOf(right, left.n, right.n, "k", **options)  # type: ignore[operator]
+    joined = left._joinAsOf(right, left.n, right.n, "k", **options)
     joined = joined.select(left.id, left.k, left.n, right.n.alias("other"), right.v)
     sa.run(joined, checkpoint=tmp_path / "view", outputs=["none"]).wait()
     view = sa.open_view(tmp_path / "view").to_arrow()

@@ -287,7 +287,7 @@ def _mask_found(
         change: the change of the weight of each entry.
         whole: masks of the groups that are read from their first row, and up to their last one.
     """
-    found = np.ones(len(whole[0]), np.bool_)
+    mask = np.ones(len(whole[0]), np.bool_)
     changed = np.flatnonzero(change)
     groups, first = np.unique(owners[changed], return_index=True)
     last = np.append(first[1:], len(changed)) - 1
@@ -297,8 +297,8 @@ def _mask_found(
         before = np.concatenate([[0], np.cumsum(exists)])
         is_before = before[changed[first]] > before[start]
         is_behind = before[stop] > before[changed[last] + 1]
-        found[groups] &= (is_before | whole[0][groups]) & (is_behind | whole[1][groups])
-    return found
+        mask[groups] &= (is_before | whole[0][groups]) & (is_behind | whole[1][groups])
+    return mask
 
 
 def _rows_before_read(

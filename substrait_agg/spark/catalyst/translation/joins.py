@@ -352,7 +352,7 @@ def asof_join(tree: SparkTree, left: Relation, right: Relation, context: PlanCon
     times = _times_of(tree, left)
     searched = [c for c in right.columns if c.id in context.read_ids]
     listed, keys = _list_of_both(tree, times, left, right, searched, context)
-    found, matches = _last_rows(listed, keys, times, left, searched, context)
+    with_matches, matches = _last_rows(listed, keys, times, left, searched, context)
     is_outer = tree.fields["joinType"] == "LeftOuter"
     scope = Scope(context, {})
     holds = field_reference(keys + 1, _BOOLEAN)
@@ -361,7 +361,10 @@ def asof_join(tree: SparkTree, left: Relation, right: Relation, context: PlanCon
         for other, _ in matches[1:]:
             is_match = scope.call("boolean", "or", (is_match, other), _BOOLEAN)
         holds = _all(scope, (holds, is_match))
-    rows = Relation({"filter": {"input": found.message, "condition": holds.message}}, found.columns)
+    rows = Relation(
+        {"filter": {"input": with_matches.message, "condition": holds.message}},
+        with_matches.columns,
+    )
     values = [field_reference(keys + 2 + i, c.type) for i, c in enumerate(left.columns)]
     for column in right.columns:
         type_ = SparkType(column.type.name)
@@ -411,11 +414,11 @@ def _list_of_both(
     places = {c.id: i for i, c in enumerate(right.columns)}
     fields = [field_reference(places[c.id], c.type).message for c in searched]
     struct = _struct_of(searched)
-    made = Typed({"nested": {"nullable": True, "struct": {"fields": fields}}}, struct)
+    row = Typed({"nested": {"nullable": True, "struct": {"fields": fields}}}, struct)
     lefts = [field_reference(i, c.type) for i, c in enumerate(left.columns)]
     rows = (
         [*(one for one, _ in pairs), _truth(True), *lefts, null(struct.name)],
-        [*(other for _, other in pairs), _truth(False), *(null(v.type.name) for v in lefts), made],
+        [*(other for _, other in pairs), _truth(False), *(null(v.type.name) for v in lefts), row],
     )
     inputs = [emit_only(side, values) for side, values in zip((left, right), rows, strict=True)]
     columns = [
@@ -473,13 +476,13 @@ def _last_rows(
     scope = Scope(context, {})
     struct = SparkType(listed.columns[-1].type.name)
     windows = [_last_row(listed, keys, order, times, context) for order in times.orders]
-    found = Relation(
+    with_matches = Relation(
         {"project": {"input": listed.message, "expressions": windows}},
         (*listed.columns, *(ColumnOf(-1, "", struct) for _ in windows)),
     )
     matches, distances = [], []
     lefts = {c.id: field_reference(keys + 2 + i, c.type) for i, c in enumerate(left.columns)}
-    for place in range(len(listed.columns), len(found.columns)):
+    for place in range(len(listed.columns), len(with_matches.columns)):
         row = {c.id: _field_of(place, i, c.type) for i, c in enumerate(searched)}
         of_match = Scope(context, {**lefts, **row})
         parts = [_is_not_null(scope, field_reference(place, struct))]
@@ -497,7 +500,7 @@ def _last_rows(
             (first, scope.call("boolean", "not", (_all(scope, (second, is_less)),), _BOOLEAN)),
         )
         matches[0] = (is_first, row)
-    return found, matches
+    return with_matches, matches
 
 
 def _last_row(
