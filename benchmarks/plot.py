@@ -172,15 +172,18 @@ Line = Sequence[tuple[float, float]]
 
 
 def _over_scales(scales: Sequence[Mapping[str, Any]]) -> str:
-    """Draw seconds of a batch over the scale, both logarithmic, with a panel per query and join."""
+    """Draw seconds over the scale, both logarithmic, with a panel per query and join, or per batch of TPC-DI."""
     panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for one in scales:
-        for r in one["queries"]:
+        for r in one.get("batches", ()):
+            times = {"ours": r["ours"], "DuckDB again": r["duckdb"], "Spark again": r["spark"]}
+            _add_points(panels.setdefault(f"batch {r['batch']}, s", {}), one["scale"], times)
+        for r in one.get("queries", ()):
             times = {"ours": r["refresh"], "DuckDB again": r["duckdb"], "Spark again": r["spark"]}
             _add_points(
                 panels.setdefault(f"Q{r['query']}: a refresh pair, s", {}), one["scale"], times
             )
-        for r in one["joins"]:
+        for r in one.get("joins", ()):
             times = {"ours": r["ours"]["seconds"], "Spark stream-stream": r["spark"]["seconds"]}
             _add_points(
                 panels.setdefault(f"join of Q{r['query']}, inserts, s", {}), one["scale"], times

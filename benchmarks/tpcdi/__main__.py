@@ -26,7 +26,12 @@ def parser() -> argparse.ArgumentParser:
     data.add_argument("--out", type=Path, required=True, help="folder")
     kept = commands.add_parser("run", help="keep the models over them, batch by batch")
     kept.add_argument("--data", type=Path, required=True, help="folder that generate has written")
-    kept.add_argument("--json", type=Path, help="file that figures are kept in")
+    kept.add_argument(
+        "--json",
+        type=Path,
+        help="file that figures are kept in, per scale, and its picture beside it",
+    )
+    kept.add_argument("--metrics", type=Path, help="file for the metrics of our batches")
     return made
 
 
@@ -34,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write the files and show how many rows they have; or run."""
     options = parser().parse_args(arguments)
     if options.command == "run":
-        return run.main(options.data, options.json)
+        return run.main(options.data, options.json, options.metrics)
     for (batch, name), rows in sorted(generate(options.out, options.scale, options.seed).items()):
         print(f"batch{batch}  {name:18}{rows:>12,}")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,12 +18,14 @@ from benchmarks.tpcdi.schema import required
 from benchmarks.tpcdi.sizes import BATCHES, Sizes
 from benchmarks.tpcdi.trades import Trades
 
+MADE = "made.json"
+"""File with the scale and the seed."""
 _RANDOM = ("hr", "finwire", "customers", "prospects", "prices", "watches", "trades")
 """Parts that draw numbers, each its own: a change of one leaves the others as they were."""
 
 
 def generate(folder: Path, scale: float, seed: int = 1) -> dict[tuple[int, str], int]:
-    """Write the tables of all batches as FOLDER/batchN/TABLE.parquet.
+    """Write the tables of all batches as FOLDER/batchN/TABLE.parquet, and beside them what they were made from.
 
     Returns:
         Per batch and table its rows.
@@ -33,6 +36,7 @@ def generate(folder: Path, scale: float, seed: int = 1) -> dict[tuple[int, str],
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, path)
         count[batch, name] = table.num_rows
+    (folder / MADE).write_text(json.dumps({"scale": scale, "seed": seed}) + "\n")
     return count
 
 

@@ -19,9 +19,11 @@ import duckdb
 from pyspark.sql import SparkSession
 
 import substrait_agg as sa
+from benchmarks import refresh_scales
 from benchmarks.data.data_sets import FOLDER
 from benchmarks.engines import on_spark
 from benchmarks.results import machine
+from benchmarks.tpcdi.generate import MADE
 from benchmarks.tpcdi.models.texts import for_duckdb, queries, script, tables
 from benchmarks.tpcdi.sizes import BATCHES
 from substrait_agg.spark.catalyst.sql import PLANNING_CONF
@@ -57,18 +59,20 @@ class BatchResult:
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
-def main(data: Path, kept: Path | None) -> int:
-    """Measure and show, and keep the figures in a file; the exit status is 1 if a table differs."""
+def main(data: Path, kept: Path | None, metrics: Path | None = None) -> int:
+    """Measure and show, and keep the figures in files; the exit status is 1 if a table differs."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     done = []
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
-        for result in run(data, Path(folder)):
+        for result in run(data, Path(folder), metrics=metrics):
             done.append(result)
             print(row(result), file=sys.stderr, flush=True)
     print("\n".join([*HEAD, *map(row, done)]))
     if kept:
-        figures = {"machine": machine(), "batches": [asdict(result) for result in done]}
-        kept.write_text(json.dumps(figures, indent=1) + "\n")
+        made = json.loads((data / MADE).read_text())
+        batches = [asdict(result) for result in done]
+        refresh_scales.store(kept, {**made, "machine": machine(), "batches": batches})
+        refresh_scales.draw(kept)
     for result in done:
         for name, counts in result.differing.items():
             print(f"batch {result.batch}: {name} differs: {counts}", file=sys.stderr)
@@ -90,13 +94,16 @@ def row(result: BatchResult) -> str:
     return f"| {result.batch} | {total:,} | {equal} of {len(result.rows)} | {' | '.join(seconds)} |"
 
 
-def run(data: Path, folder: Path, spark: SparkSession | None = None) -> Iterator[BatchResult]:
+def run(
+    data: Path, folder: Path, spark: SparkSession | None = None, metrics: Path | None = None
+) -> Iterator[BatchResult]:
     """Bring the batches of a data set, one after the other.
 
     Args:
         data: folder that `generate` writes.
         folder: for the state and the tables.
         spark: the session; None starts one.
+        metrics: file for the metrics of each batch.
     """
     spark = spark or on_spark.session()
     raw = folder / "raw"
@@ -110,7 +117,7 @@ def run(data: Path, folder: Path, spark: SparkSession | None = None) -> Iterator
         began = time.perf_counter()
         sa.run(
             plans, sources, checkpoint=folder / "checkpoint", spark=spark, partitions=on_spark.CORES,
-            outputs=["none"],
+            outputs=["none"], metrics=metrics,
         ).wait()  # fmt: skip
         ours = time.perf_counter() - began
         yield _compare(spark, folder, batch, ours)

@@ -13,7 +13,7 @@ from substrait_agg.problems import Problems
 
 
 def check_conditions(root: BoundRelation, problems: Problems) -> None:
-    """Report the joins whose residual condition is not supported (`expressions.supports`).
+    """Report the joins whose residual condition is not supported (`supports_all_values`).
 
     A join operator tests the residual. In the normal form, inner joins have ranges only; their other
     conditions are filters above them.
@@ -22,10 +22,10 @@ def check_conditions(root: BoundRelation, problems: Problems) -> None:
     if not conditions:
         return
     # Plans without such conditions are validated without Arrow.
-    from substrait_agg.evaluation.expressions import supports
+    from substrait_agg.evaluation.expressions import supports_all_values
 
     for path, condition in conditions:
-        if not supports(condition):
+        if not supports_all_values(condition):
             problems.add("JOIN_CONDITION_NOT_SUPPORTED", path, condition=show(condition))
 
 

@@ -257,11 +257,13 @@ _PLAIN: dict[str, tuple[re.Pattern[str], Callable[[str, Type], int | float | Non
 def fold(conversion: Conversion) -> Constant | None:
     """Return the cast of a constant text as a constant; None if it is something else.
 
-    Only texts in the usual form of a date, a timestamp or a number are read.
+    Only texts in the usual form of a date, a timestamp or a number are read; null is null in every type.
     """
     source, target = conversion.input, conversion.type
     if not isinstance(source, Constant) or source.type.kind not in TEXTS:
         return None
+    if source.value is None:
+        return Constant(target, None)
     pattern, read = _PLAIN.get(target.kind, (None, None))
     if pattern is None or read is None or not isinstance(source.value, str):
         return None

@@ -6,7 +6,8 @@ an earlier one is false, so that they cannot fail there.
 
 Where an argument of a function is null, Spark computes the other arguments in some cases only.
 Here they are always computed, so an evaluation fails for all values for which Spark fails. It may
-fail for others, in expressions that can fail in several places.
+fail for others, in expressions that can fail in several places, and where a kernel leaves values to
+Spark. Then Spark computes the rows.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from substrait_agg.bind.bound import (
     NestedPart,
 )
 from substrait_agg.bind.joins.failing import operation_can_fail
+from substrait_agg.bind.rewrite import subexpressions
 from substrait_agg.errors import RunFailed
 from substrait_agg.evaluation.columns import Mask, Rows, null_unless, refuse_value, scatter
 from substrait_agg.evaluation.comparisons import COMPARISONS, comparable, equal, is_in
@@ -76,12 +78,18 @@ class _Unsupported(Exception):
 
 
 def supports(expr: Expr) -> bool:
-    """Return whether `evaluate` computes an expression as Spark does, for all values."""
+    """Return whether `evaluate` computes an expression as Spark does; it may fail where Spark does not."""
     try:
         _compile(expr)
     except _Unsupported:
         return False
     return True
+
+
+def supports_all_values(expr: Expr) -> bool:
+    """Return whether `evaluate` computes an expression for all values for which Spark does."""
+    kernels = (_kernel(part) for part in subexpressions(expr) if isinstance(part, Call))
+    return supports(expr) and all(kernel is None or kernel.all_values for kernel in kernels)
 
 
 def evaluate(expr: Expr, columns: Sequence[pa.Array], rows: int) -> pa.Array:
@@ -187,6 +195,10 @@ def _in_steps(expr: Call) -> Expr:
     return moved
 
 
+def _kernel(expr: Call) -> Kernel | None:
+    return next((k for k in KERNELS.get(expr.function, ()) if k.takes(expr)), None)
+
+
 def _call(expr: Call) -> Evaluator:
     if expr.function in MOVES and expr.arguments:
         steps = _in_steps(expr)
@@ -198,7 +210,7 @@ def _call(expr: Call) -> Evaluator:
             raise _Unsupported
         parts = [_compile(a) for a in expr.arguments]
         return Evaluator(lambda rows: lazy(parts, rows), any(p.fails for p in parts))
-    kernel = next((k for k in KERNELS.get(expr.function, ()) if k.takes(expr)), None)
+    kernel = _kernel(expr)
     if kernel is None:
         raise _Unsupported
     parts = [_compile(a) for a in expr.arguments]

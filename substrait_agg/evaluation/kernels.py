@@ -52,10 +52,12 @@ class Kernel:
     Attributes:
         takes: whether it computes a call exactly as Spark does.
         compute: computes the column of a call; it raises ``ArrowInvalid`` where Spark fails.
+        all_values: whether it computes all values that Spark does; for others it raises ``ArrowInvalid``, too.
     """
 
     takes: Takes
     compute: Callable[[KernelArguments], pa.Array]
+    all_values: bool = True
 
 
 Kernels = Mapping[str, tuple[Kernel, ...]]

@@ -160,6 +160,21 @@ def _ascii_only(call: Call) -> bool:
     return _ASCII(call) and option(call, "CHAR_SET") == "ASCII_ONLY"
 
 
+def _to_case(convert: Callable[[pa.Array], pa.Array]) -> tuple[Kernel, ...]:
+    """Return the kernels of `upper` and `lower`: other letters than those of ASCII are left to Spark."""
+
+    def convert_plain(args: KernelArguments) -> pa.Array:
+        """Convert texts; fail if one has other characters than those of ASCII."""
+        if pc.all(pc.string_is_ascii(args[0])).as_py() is False:
+            raise pa.ArrowInvalid("a text has other characters than those of ASCII")
+        return convert(args[0])
+
+    return (
+        Kernel(_ascii_only, lambda args: convert(args[0])),
+        Kernel(_ASCII, convert_plain, all_values=False),
+    )
+
+
 def _join(args: KernelArguments) -> pa.Array:
     parts = args.columns
     if option(args.call, "NULL_HANDLING", "ACCEPT_NULLS") == "IGNORE_NULLS":
@@ -195,8 +210,8 @@ TEXT: Kernels = {
     "substring": (Kernel(_SLICES, _substring),),
     "left": (Kernel(_can_cut, lambda args: slice_text(args[0], 0, args.constant(1))),),
     "right": (Kernel(_can_cut, _right),),
-    "upper": (Kernel(_ascii_only, lambda args: pc.ascii_upper(args[0])),),
-    "lower": (Kernel(_ascii_only, lambda args: pc.ascii_lower(args[0])),),
+    "upper": _to_case(pc.ascii_upper),
+    "lower": _to_case(pc.ascii_lower),
     "concat": (Kernel(_all_texts, _join),),
     "replace": (
         Kernel(

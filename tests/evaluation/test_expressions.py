@@ -22,7 +22,12 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.errors import RunFailed
 from substrait_agg.evaluation import steps
-from substrait_agg.evaluation.expressions import evaluate, supports
+from substrait_agg.evaluation.expressions import (
+    ExpressionFailed,
+    evaluate,
+    supports,
+    supports_all_values,
+)
 from substrait_agg.evaluation.steps import apply_steps, supports_steps
 from substrait_agg.flow.graph.graph import FilterStep, ProjectStep, Step
 from substrait_agg.plan.types import BOOL, DATE, FP32, FP64, I32, I64, STRING, Type, decimal
@@ -116,7 +121,6 @@ def test_a_condition_that_is_null_is_not_true() -> None:
 @pytest.mark.parametrize(
     "expr",
     [
-        call(STRING, "upper", Column(STRING, 0)),
         call(FP64, "sqrt", Column(FP64, 0), on_domain_error="ERROR"),
         call(FP64, "exp", Column(FP64, 0)),
         call(BOOL, "like", Column(STRING, 0), Column(STRING, 0)),
@@ -134,9 +138,22 @@ def test_what_may_differ_from_spark_is_not_supported(expr: Expr) -> None:
     assert not supports_steps([ProjectStep((A, expr))])
 
 
+@pytest.mark.parametrize(("name", "wanted"), [("upper", ["AB1", None]), ("lower", ["ab1", None])])
+def test_case_is_that_of_ascii_and_other_letters_are_left_to_spark(
+    name: str, wanted: list[str | None]
+) -> None:
+    expr = call(STRING, name, Column(STRING, 0))
+    assert supports(expr)
+    assert evaluate(expr, [pa.array(["aB1", None])], 2).to_pylist() == wanted
+    with pytest.raises(ExpressionFailed, match="ASCII"):
+        evaluate(expr, [pa.array(["a", "stra\u00dfe"])], 2)
+    assert not supports_all_values(call(BOOL, "equal", expr, Column(STRING, 1)))
+
+
 def test_a_constant_date_in_words_is_supported() -> None:
     shipped = call(BOOL, "lt", Column(DATE, 0), Conversion(DATE, Constant(STRING, "1995-03-15")))
     assert supports(shipped)
+    assert evaluate(Conversion(I64, Constant(STRING, None)), [], 2).to_pylist() == [None, None]
     assert not supports(Conversion(DATE, Constant(STRING, "1995-02-30")))
     assert not supports(Conversion(DATE, Constant(STRING, "1995-3-15")))
 
