@@ -189,8 +189,10 @@ def _over_scales(scales: Sequence[Mapping[str, Any]]) -> str:
                 panels.setdefault(f"join of Q{r['query']}, inserts, s", {}), one["scale"], times
             )
     parts = list[str]()
-    for i, (label, colour) in enumerate(ENGINES.items()):
-        parts.append(f'<text x="{LEFT + i * 160}" y="16" fill="{colour}">{escape(label)}</text>')
+    labels = {label for lines in panels.values() for label in lines}
+    for i, label in enumerate(label for label in ENGINES if label in labels):
+        at, colour = LEFT + i * 160, ENGINES[label]
+        parts.append(f'<text x="{at}" y="16" fill="{colour}">{escape(label)}</text>')
     for i, (title, lines) in enumerate(panels.items()):
         parts.append(f'<g transform="translate({i % 2 * WIDTH},{20 + i // 2 * HEIGHT})">')
         parts += _scale_panel(title, lines, [float(one["scale"]) for one in scales])

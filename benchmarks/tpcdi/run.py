@@ -10,7 +10,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -69,16 +69,21 @@ def main(data: Path, kept: Path | None, metrics: Path | None = None) -> int:
             print(row(result), file=sys.stderr, flush=True)
     print("\n".join([*HEAD, *map(row, done)]))
     if kept:
-        made = json.loads((data / MADE).read_text())
-        batches = [asdict(result) for result in done]
-        refresh_scales.store(kept, {**made, "machine": machine(), "batches": batches})
-        refresh_scales.draw(kept)
+        keep(data, done, kept)
     for result in done:
         for name, counts in result.differing.items():
             print(f"batch {result.batch}: {name} differs: {counts}", file=sys.stderr)
         for name, reason in result.refused.items():
             print(f"batch {result.batch}: DuckDB, {name}: {reason}", file=sys.stderr)
     return int(any(result.differing for result in done))
+
+
+def keep(data: Path, done: Sequence[BatchResult], kept: Path) -> None:
+    """Write the figures of the scale of a data set to a file of all scales, and draw them beside it."""
+    made = json.loads((data / MADE).read_text())
+    batches = [asdict(result) for result in done]
+    refresh_scales.store(kept, {**made, "machine": machine(), "batches": batches})
+    refresh_scales.draw(kept)
 
 
 HEAD = (

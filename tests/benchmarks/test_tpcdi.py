@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import duckdb
@@ -10,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import substrait_agg as sa
+from benchmarks.tpcdi import run
 from benchmarks.tpcdi.generate import tables as generated
 from benchmarks.tpcdi.models.texts import for_duckdb, queries, script, tables
 from benchmarks.tpcdi.schema import SCHEMAS
@@ -53,6 +55,21 @@ def test_every_model_equals_duckdb_after_every_batch(
                 for sides in (("kept", name), (name, "kept")):
                     rows = connection.sql("FROM {} EXCEPT ALL FROM {} LIMIT 3".format(*sides))
                     assert not rows.fetchall(), f"{name} after batch {batch}: {sides}"
+
+
+def test_the_figures_of_scales_are_kept_and_drawn(tmp_path: Path) -> None:
+    for scale, seconds in ((1, 9.0), (0.3, 4.0)):
+        data = tmp_path / str(scale)
+        data.mkdir()
+        (data / "made.json").write_text(json.dumps({"scale": scale, "seed": 1}))
+        done = [run.BatchResult(batch, seconds, 20.0, 0.5, {"v": 1}) for batch in BATCHES]
+        run.keep(data, done, tmp_path / "tpcdi.json")
+    scales = json.loads((tmp_path / "tpcdi.json").read_text())["scales"]
+    assert [(one["scale"], one["batches"][1]["ours"]) for one in scales] == [(0.3, 4.0), (1, 9.0)]
+    drawn = (tmp_path / "tpcdi.svg").read_text()
+    assert drawn.count("<polyline") == 9
+    assert all(text in drawn for text in ("batch 3, s", "SF 0.3", "ours", "DuckDB again"))
+    assert "stream-stream" not in drawn
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, data: Path, batch: int) -> None:
