@@ -62,7 +62,7 @@ def test_the_figures_of_scales_are_kept_and_drawn(tmp_path: Path) -> None:
         data = tmp_path / str(scale)
         data.mkdir()
         (data / "made.json").write_text(json.dumps({"scale": scale, "seed": 1}))
-        done = [run.BatchResult(batch, seconds, 20.0, 0.5, {"v": 1}) for batch in BATCHES]
+        done = [run.BatchResult(batch, seconds, 1.0, 20.0, 0.5, {"v": 1}) for batch in BATCHES]
         run.keep(data, done, tmp_path / "tpcdi.json")
     scales = json.loads((tmp_path / "tpcdi.json").read_text())["scales"]
     assert [(one["scale"], one["batches"][1]["ours"]) for one in scales] == [(0.3, 4.0), (1, 9.0)]

@@ -52,7 +52,7 @@ LEFT JOIN tax_rate n ON c.national_tax_id = n.tx_id
 LEFT JOIN tax_rate l ON c.local_tax_id = l.tx_id
 LEFT JOIN matched p ON c.match_key = p.match_key AND c.is_current AND p.place = 1;
 
--- An account has a row for each time in which neither it nor its customer changes.
+-- An account has a row for each time in which neither it nor its customer changes. With the customer it is inactive.
 CREATE MATERIALIZED VIEW dim_account AS
 SELECT
     CAST(a.account_id AS STRING) || '@' || CAST(greatest(a.effective_at, c.effective_at) AS STRING)
@@ -60,7 +60,7 @@ SELECT
     a.account_id,
     CAST(b.broker_id AS STRING) AS sk_broker_id,
     c.sk_customer_id,
-    a.status,
+    CASE WHEN c.status = 'Inactive' THEN c.status ELSE a.status END AS status,
     a.account_desc,
     a.tax_status,
     a.is_current AND c.is_current AS is_current,
