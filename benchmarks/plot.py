@@ -176,7 +176,8 @@ def _over_scales(scales: Sequence[Mapping[str, Any]]) -> str:
     panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for one in scales:
         for r in one.get("batches", ()):
-            times = {"ours": r["ours"], "DuckDB again": r["duckdb"], "Spark again": r["spark"]}
+            engines = {"ours": "ours", "DuckDB again": "duckdb", "Spark again": "spark"}
+            times = {label: r[engine] for label, engine in engines.items() if engine in r}
             _add_points(panels.setdefault(f"batch {r['batch']}, s", {}), one["scale"], times)
         for r in one.get("queries", ()):
             times = {"ours": r["refresh"], "DuckDB again": r["duckdb"], "Spark again": r["spark"]}
