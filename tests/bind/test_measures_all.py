@@ -43,6 +43,7 @@ LISTS = [
     (at(1), lit(0.5, FP64), lit(9, I64)),
     (EnumArgument("both", "e"), EnumArgument("exact", "e"), lit(3, I64), at(0)),
     (EnumArgument("population", "e"), at(0), at(1)),
+    (at(0), lit(0.05, FP64)),
 ]
 PLAIN: dict[str, Any] = {}
 CHANGES: list[dict[str, Any]] = [
