@@ -94,6 +94,8 @@ def _nested(arguments: Sequence[Expr]) -> bool:
 
 
 def _on_spark(expression: Expr, rows: pa.Table) -> pa.Array:
+    if not rows.num_rows:  # Spark makes no frame of a table without chunks
+        return pa.array([], to_arrow(expression.type))
     spark = SparkSession.getActiveSession()
     if spark is not None:
         schema = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
