@@ -141,14 +141,17 @@ def can_hash(type_: pa.DataType) -> bool:
     )
 
 
-def murmur3(columns: Sequence[pa.Array], rows: int) -> npt.NDArray[np.int32]:
+def murmur3(
+    columns: Sequence[pa.Array], rows: int, seeds: Words | None = None
+) -> npt.NDArray[np.int32]:
     """Return ``hash(columns)``.
 
     Args:
         columns: columns of types that `can_hash` accepts.
         rows: number of rows.
+        seeds: what the hash of each row begins with; None for that of ``hash``.
     """
-    hashes = np.full(rows, SEED, np.uint32)
+    hashes = np.full(rows, SEED, np.uint32) if seeds is None else seeds
     result: npt.NDArray[np.int32] = _chain(_MURMUR, columns, hashes).view(np.int32)
     return result
 

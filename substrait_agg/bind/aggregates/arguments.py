@@ -221,6 +221,13 @@ def _position(constant: Constant) -> int:
     return position
 
 
+def _size(constant: Constant) -> int:
+    size = _integer(constant)
+    if size < 1:
+        raise ValueError("it is below 1")
+    return size
+
+
 def _fraction(constant: Constant) -> float:
     kind, value = constant.type.kind, constant.value
     if kind not in ALL_NUMBERS or value is None:
@@ -250,6 +257,7 @@ _READERS: dict[str, Callable[[Constant], Any]] = {
     "integer": _integer,
     "count": _count,
     "position": _position,
+    "size": _size,
     "fraction": _fraction,
     "deviation": _deviation,
 }

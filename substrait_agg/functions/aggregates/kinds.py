@@ -16,7 +16,8 @@ MeasureKind = OneOf[
     "min", "max", "any_value", "mode", "median", "quantile", "percentile_cont", "percentile_disc",
     "product", "bit_and", "bit_or", "bit_xor", "list", "string_agg", "first_value", "last_value",
     "nth_value", "min_by", "max_by", "list_union_distinct", "first", "last", "surrogate_key",
-    "grouping", "user", "estimated_count",
+    "grouping", "user", "estimated_count", "skewness",
+    "kurtosis", "count_min_sketch",
 ]  # fmt: skip
 """The measures that can be maintained.
 
@@ -116,6 +117,9 @@ KINDS: Mapping[MeasureKind, KindRow] = {
     "bit_or": _MULTISET,
     "bit_xor": _MULTISET,
     "estimated_count": _MULTISET,
+    "skewness": _MULTISET,
+    "kurtosis": _MULTISET,
+    "count_min_sketch": _MULTISET,
     "list": _MULTISET,
     "string_agg": _MULTISET,
     "list_union_distinct": KindRow("shared tree", "elements", "multiset"),

@@ -15,11 +15,11 @@ Handling = OneOf["honoured", "no-op", "refused"]
 It is applied, provably changes nothing, or makes the plan invalid.
 """
 
-ConstantRule = OneOf["text", "integer", "count", "position", "fraction", "deviation"]
+ConstantRule = OneOf["text", "integer", "count", "position", "size", "fraction", "deviation"]
 """Rules for constant arguments.
 
-In order: a text; any integer; an integer or null; an integer other than 0; a number from 0 to 1; a number
-from 0.001 to 0.39.
+In order: a text; any integer; an integer or null; an integer other than 0; an integer above 0; a number
+from 0 to 1; a number from 0.001 to 0.39.
 """
 
 

@@ -39,10 +39,15 @@ from substrait_agg.functions.aggregates.row import (
     refuse,
 )
 from substrait_agg.functions.aggregates.types import DECIMAL_OUTPUT, HASHED
+from substrait_agg.plan.types import SIGNED
 
 _COUNTED = FunctionParameter("x", optional=True, repeats=True)
 _VALUES = FunctionParameter("x", repeats=True)
 _HASHED = FunctionParameter("x", kinds=HASHED)
+_SKETCHED = FunctionParameter("x", kinds=(*SIGNED, "string", "binary"))
+_DEPTH = FunctionParameter("depth", "constant", rule="size")
+_WIDTH = FunctionParameter("width", "constant", rule="size")
+_SEED = FunctionParameter("seed", "constant")
 _DEVIATION = FunctionParameter("deviation", "constant", rule="deviation")
 _DUCKDB_SUMS = to_aliases("fsum sumkahan kahan_sum sum_no_overflow", DUCKDB)
 
@@ -67,6 +72,10 @@ COUNTS = (
         "hyperloglog_count", "estimated_count", (_HASHED, _DEVIATION), "count", (), SPARK,
         order_by=ORDER_FREE, always_distinct=True,
         distinct=no_op("it already counts distinct values"), empty="0",
+    ),
+    AggregateFunction(
+        "count_min_sketch", "count_min_sketch",
+        (_SKETCHED, _DEPTH, _WIDTH, _SEED), "bytes", (), SPARK, order_by=ORDER_FREE, empty="a sketch of no values",
     ),
     AggregateFunction(
         "count_if", "count", (CONDITION,), "count", (), (*DUCKDB, *SPARK),
@@ -112,6 +121,12 @@ SUMS = (
             *preset("stddev_pop std_dev_pop", POPULATION),
         ),
         options=SPREAD, order_by=ORDER_FREE,
+    ),
+    AggregateFunction(
+        "population_skewness", "skewness", (FLOATING,), "float", (), SPARK, order_by=ORDER_FREE,
+    ),
+    AggregateFunction(
+        "population_kurtosis", "kurtosis", (FLOATING,), "float", (), SPARK, order_by=ORDER_FREE,
     ),
     AggregateFunction(
         "covar", "covar", (DISTRIBUTION, FLOATING, FLOATING_Y), "float", (), DATAFUSION,

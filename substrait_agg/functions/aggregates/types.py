@@ -37,6 +37,7 @@ FAMILIES: dict[tuple[str, ...], str] = {
     (*ALL_NUMBERS, *POINTS): "number, date or time",
     TEXTS: "text",
     ("bool",): "boolean",
+    (*SIGNED, "string", "binary"): "signed integer, string or binary",
 }
 """Type kinds of a parameter -> their name in messages and documents."""
 
@@ -121,6 +122,7 @@ RESULTS: dict[str, ResultType] = {
     "mirror": lambda types, _urn, _rules: types[0],
     "text": lambda types, _urn, _rules: Type("string", types[0].nullable),
     "bool": _always(Type("bool")),
+    "bytes": _always(Type("binary", nullable=False)),
     "list": lambda types, _urn, _rules: Type("list", True, children=(types[0],)),
     "collected": _derive_collected,
     "quantiles": _quantiles,
@@ -184,6 +186,7 @@ RESULT_TEXTS: dict[str, str] = {
     "mirror": "the type of the argument",
     "text": "`string`",
     "bool": "`bool`",
+    "bytes": "`binary`",
     "list": "a list of the argument's type",
     "collected": "a list of the argument's type, not null",
     "quantiles": "a list of the argument's type",

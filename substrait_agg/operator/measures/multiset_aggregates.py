@@ -21,9 +21,11 @@ from substrait_agg.operator.measures.contributors import (
     lists,
     require_room,
 )
+from substrait_agg.operator.measures.count_min import count_min_sketch
 from substrait_agg.operator.measures.exact_product import product
 from substrait_agg.operator.measures.hyperloglog import estimated_count
 from substrait_agg.operator.measures.ranks import median, percentile_cont, percentile_disc, quantile
+from substrait_agg.operator.measures.shape import kurtosis, skewness
 from substrait_agg.operator.numeric.numbers import integer_words, integers
 from substrait_agg.state.segments import Segments
 
@@ -99,6 +101,9 @@ def _bits(ufunc: np.ufunc) -> Callable[[Segments, MeasureSpec], pa.Array]:
 SCANS: Mapping[MeasureKind, Callable[[Segments, MeasureSpec], pa.Array]] = complete(
     {
         "estimated_count": estimated_count,
+        "skewness": skewness,
+        "kurtosis": kurtosis,
+        "count_min_sketch": count_min_sketch,
         "list": _list,
         "list_union_distinct": _list_union,
         "string_agg": _string_agg,
@@ -118,7 +123,7 @@ SCANS: Mapping[MeasureKind, Callable[[Segments, MeasureSpec], pa.Array]] = compl
 """Kind of measure -> kernel from the live entries of n groups to n values of the measure's type.
 
 The value of a group without contributors is null, with these exceptions. It is 0 for
-``estimated_count``. It is the empty list for
+``estimated_count``. It is a sketch of no values for ``count_min_sketch``. It is the empty list for
 ``list_union_distinct``, and for ``list`` unless its option EMPTY is NULL. It is 1 for ``product``
 unless its option EMPTY is NULL. Nulls count if the tree contains them: in ``list``,
 ``list_union_distinct`` and ``nth_value`` as values; in ``quantile`` they make the result null.

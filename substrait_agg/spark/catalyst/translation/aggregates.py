@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
@@ -10,10 +12,18 @@ from typing import Any
 
 from substrait_agg.functions.aggregates.types import LEAST_DEVIATION
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
+from substrait_agg.spark.catalyst.merge_texts import (
+    BITMAP,
+    BITMAPS,
+    HLL_UNION,
+    THETA_INTERSECTION,
+    THETA_UNION,
+)  # fmt: skip
 from substrait_agg.spark.catalyst.translation.scope import (
     Scope,
     cast,
     constant,
+    decimal_cast,
     gives_null_for_errors,
     not_supported,
     null,
@@ -24,7 +34,9 @@ from substrait_agg.spark.catalyst.translation.types import (
     MOST_DIGITS,
     SparkType,
     Typed,
+    array_of,
     decimal,
+    struct_of,
     type_of,
 )
 
@@ -37,16 +49,17 @@ It could from 10^15 rows on.
 
 @dataclass(frozen=True)
 class TranslatedMeasure:
-    """A measure as JSON, and its result.
+    """The measures of a call as JSON, and its result.
 
     Attributes:
-        message: the measure with its filter.
-        result: turns its value into that of Spark's function.
+        messages: the measures with their filters.
+        types: the types of their values.
+        result: turns their values into that of Spark's function.
     """
 
-    message: dict[str, Any]
-    type: SparkType
-    result: Callable[[Typed], Typed]
+    messages: tuple[dict[str, Any], ...]
+    types: tuple[SparkType, ...]
+    result: Callable[[Sequence[Typed]], Typed]
 
 
 @dataclass(frozen=True)
@@ -64,6 +77,7 @@ class _Call:
         conditions: conditions of rows that count, besides the filter.
         sorts: order of the rows.
         text: Spark's expression over the value, called c0, if it is not the value.
+        others: further calls, whose values are called c1, c2 and so on.
     """
 
     urn: str
@@ -76,6 +90,7 @@ class _Call:
     conditions: tuple[Typed, ...] = ()
     sorts: tuple[dict[str, Any], ...] = ()
     text: str = ""
+    others: tuple[_Call, ...] = ()
 
 
 def is_measure(tree: SparkTree) -> bool:
@@ -96,10 +111,28 @@ def measure(scope: Scope, tree: SparkTree, *, filtered: bool = True) -> Translat
         Refusal: it cannot be translated.
     """
     function, *filters = tree.children
+    first = _call(scope, function)
+    calls = (first, *first.others)
+    messages = tuple(_message(scope, tree, call, filters, filtered=filtered) for call in calls)
+
+    def result(values: Sequence[Typed]) -> Typed:
+        """Return the value of Spark's function."""
+        if not first.text:
+            return cast(values[0], first.as_type)
+        text = Typed({"literal": {"string": first.text}}, SparkType("string", nullable=False))
+        return scope.by_text([text, *values], SparkType(first.as_type))
+
+    return TranslatedMeasure(messages, tuple(call.type for call in calls), result)
+
+
+def _message(
+    scope: Scope, tree: SparkTree, call: _Call, filters: Sequence[SparkTree], *, filtered: bool
+) -> dict[str, Any]:
+    """Return a measure with its filter."""
     distinct = bool(tree.fields["isDistinct"])
-    call = _call(scope, function)
     if distinct and not call.arguments:  # of constants
-        call = replace(call, arguments=tuple(map(scope.translate, function.children)))
+        children = tree.children[0].children
+        call = replace(call, arguments=tuple(map(scope.translate, children)))
     conditions = [*(scope.translate(condition) for condition in filters), *call.conditions]
     if conditions and not filtered:
         call, conditions = _with_nulls(scope, call, conditions), []
@@ -114,28 +147,20 @@ def measure(scope: Scope, tree: SparkTree, *, filtered: bool = True) -> Translat
         "phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT",
         "invocation": f"AGGREGATION_INVOCATION_{'DISTINCT' if distinct else 'ALL'}",
     }
-    message: dict[str, Any] = {"measure": body}
-    if conditions:
-        message["filter"] = _every(scope, conditions).message
-
-    def result(value: Typed) -> Typed:
-        """Return the value of Spark's function."""
-        if not call.text:
-            return cast(value, call.as_type)
-        text = Typed({"literal": {"string": call.text}}, SparkType("string", nullable=False))
-        return scope.by_text([text, value], SparkType(call.as_type))
-
-    return TranslatedMeasure(message, call.type, result)
+    if not conditions:
+        return {"measure": body}
+    return {"measure": body, "filter": _every(scope, conditions).message}
 
 
 def _of_units(scope: Scope, tree: SparkTree, value: Typed, urn: str, name: str) -> _Call:
     """Return the call of a function of months or microseconds in place of intervals."""
     type_, result = _OF_UNITS[name]
+    convert = "try_cast" if name == "try_sum" else "CAST"
     if value.type.interval == "intervalYear":  # a number of months in plans
-        units, back = "c0", f"CAST({result} AS INT)"
+        units, back = "c0", f"{convert}({result} AS INT)"
     else:
         units = "c0 div INTERVAL '0.000001' SECOND"
-        back = f"CAST({result} AS BIGINT) * INTERVAL '0.000001' SECOND"
+        back = f"{convert}({result} AS BIGINT) * INTERVAL '0.000001' SECOND"
     text = (
         f"CAST({units} AS {type_.name if type_.digits else type_.name.replace('long', 'bigint')})"
     )
@@ -149,6 +174,7 @@ _OF_UNITS = {
     "sum": (SparkType("long"), "c0"),
     # Spark rounds the quotient once, to the unit: at 19 places no other quotient ends in .5.
     "avg": (SparkType("decimal(34,15)"), "round(c0)"),
+    "try_sum": (SparkType("decimal(19,0)"), "c0"),
     "percentile_cont": (SparkType("double"), "c0"),
 }
 """Function of numbers in place of intervals -> the type of the numbers, and SQL of a number of units."""
@@ -205,7 +231,7 @@ def pivot_values(scope: Scope, tree: SparkTree) -> list[TranslatedMeasure]:
             "invocation": "AGGREGATION_INVOCATION_ALL",
         }
         message = {"measure": body, "filter": same.message}
-        measures.append(TranslatedMeasure(message, type_, lambda found: found))
+        measures.append(TranslatedMeasure((message,), (type_,), lambda values: values[0]))
     return measures
 
 
@@ -235,8 +261,9 @@ def _count(scope: Scope, tree: SparkTree) -> _Call:
 
 
 def _sum(scope: Scope, tree: SparkTree) -> _Call:
-    _check_errors(tree)
     value = scope.translate(tree.children[0])
+    if gives_null_for_errors(tree):
+        return _sum_or_null(scope, tree, value)
     if value.type.digits:
         precision, scale = value.type.digits
         result = decimal(precision + 10, scale, nullable=True).name
@@ -250,8 +277,30 @@ def _sum(scope: Scope, tree: SparkTree) -> _Call:
     return _Call("arithmetic", "sum", (_double(tree, value),), SparkType("double"), "double")
 
 
+def _sum_or_null(scope: Scope, tree: SparkTree, value: Typed) -> _Call:
+    """Return a sum that is null where it is too large: one of 38 digits, and a cast that gives null."""
+    result = type_of(tree.type)
+    if result.name == "double":
+        return _Call("arithmetic", "sum", (_double(tree, value),), SparkType("double"), "double")
+    if value.type.interval:
+        call = _of_units(scope, tree, value, "arithmetic_decimal", "try_sum")
+    else:
+        precision, scale = value.type.digits or (_LONG_DIGITS, 0)
+        number = decimal_cast(value, precision, scale)
+        name = "BIGINT" if result.name == "long" else result.name
+        call = _Call(
+            "arithmetic_decimal", "sum", (number,), decimal(38, scale, nullable=True), result.name,
+            text=f"try_cast(c0 AS {name})",
+        )  # fmt: skip
+    return replace(call, name="sum", options=_SILENT)
+
+
+_LONG_DIGITS = 19
+_SILENT = {"OVERFLOW": "SILENT"}
+"""A decimal that is too large becomes null."""
+
+
 def _average(scope: Scope, tree: SparkTree) -> _Call:
-    _check_errors(tree)
     value = scope.translate(tree.children[0])
     if value.type.interval:
         return _of_units(scope, tree, value, "arithmetic_decimal", "avg")
@@ -262,13 +311,9 @@ def _average(scope: Scope, tree: SparkTree) -> _Call:
                 tree, f"of decimals with more than {_MOST_PLACES - 4} decimal places"
             )
         type_ = decimal(precision, scale, nullable=True)
-        return _Call("arithmetic_decimal", "avg", (value,), type_, type_.name)
+        options = _SILENT if gives_null_for_errors(tree) else {}
+        return _Call("arithmetic_decimal", "avg", (value,), type_, type_.name, options=options)
     return _Call("arithmetic", "avg", (_double(tree, value),), SparkType("double"), "double")
-
-
-def _check_errors(tree: SparkTree) -> None:
-    if gives_null_for_errors(tree):
-        raise not_supported(tree, "it is null where the total is too large; use it without try_")
 
 
 def _double(tree: SparkTree, value: Typed) -> Typed:
@@ -294,10 +339,63 @@ def _moment(scope: Scope, tree: SparkTree, *, name: str, enum: str = "") -> _Cal
     return _Call("arithmetic", name, doubles, SparkType("double"), "double", enum)
 
 
+def _regression(scope: Scope, tree: SparkTree, *, names: str, text: str) -> _Call:
+    """Return a function of pairs without nulls as an expression over other functions of them.
+
+    Args:
+        scope: the columns of the rows.
+        tree: the call, of y and x, or of y.
+        names: the functions, named in `_OF_PAIRS`.
+        text: the expression of their values.
+    """
+    values = {"yx"[i]: _double(tree, value) for i, value in enumerate(scope.arguments(tree))}
+    boolean = SparkType("boolean", nullable=False)
+    pairs = tuple(scope.call("comparison", "is_not_null", (v,), boolean) for v in values.values())
+    calls = []
+    for word in names.split():
+        name, of, enum = _OF_PAIRS[word]
+        chosen = tuple(values[v] for v in of)
+        type_ = SparkType("long" if name == "count" else "double", name != "count")
+        urn = "aggregate_generic" if name == "count" else "arithmetic"
+        calls.append(_Call(urn, name, chosen, type_, "double", enum, conditions=pairs))
+    return replace(calls[0], text=text, others=tuple(calls[1:]))
+
+
+_OF_PAIRS = {
+    "correlation": ("corr", "yx", ""),
+    "count": ("count", "y", ""),
+    "covariance": ("covar", "yx", "POPULATION"),
+    "mean_x": ("avg", "x", ""),
+    "mean_y": ("avg", "y", ""),
+    "variance_x": ("variance", "x", "POPULATION"),
+    "variance_y": ("variance", "y", "POPULATION"),
+}
+"""Word -> function, its arguments and its distribution."""
+
+
 def _by(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
     value, order = scope.arguments(tree)
     type_ = SparkType(value.type.name)
     return _Call("arithmetic", name, (value, order), type_, type_.name)
+
+
+def _most_by(scope: Scope, tree: SparkTree) -> _Call:
+    """Return the first or last values of the list of all orders and values."""
+    value, order = map(scope.translate, tree.children[:2])
+    count = tree.children[2]
+    if count.kind != "Literal":
+        raise not_supported(tree, "its third argument must be a constant")
+    row = struct_of((order.type, value.type))
+    nested = {"nested": {"struct": {"fields": [order.message, value.message]}}}
+    listed = array_of(row)
+    boolean = SparkType("boolean", nullable=False)
+    ordered = scope.call("comparison", "is_not_null", (order,), boolean)
+    rows = "c0" if tree.fields["reverse"] else "reverse(c0)"
+    return _Call(
+        "list", "collect_list", (Typed(nested, row),), listed, array_of(value.type).name,
+        conditions=(ordered,),
+        text=f"if(size(c0) = 0, NULL, transform(slice({rows}, 1, {count.fields['value']}), r -> r.f1))",
+    )  # fmt: skip
 
 
 def _of_same_type(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
@@ -322,23 +420,46 @@ def _place(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
 
 
 def _collect(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
-    if tree.fields.get("ignoreNulls") is False:
-        raise not_supported(tree, "with RESPECT NULLS")
     value = scope.translate(tree.children[0])
     type_ = type_of(tree.type, nullable=False)
-    return _Call("list", name, (value,), type_, type_.name)
+    if tree.fields.get("ignoreNulls") is not False:
+        return _Call("list", name, (value,), type_, type_.name)
+    if name != "collect_list":
+        raise not_supported(tree, "with RESPECT NULLS")
+    text = "coalesce(c0, array())"
+    return _Call("list", "array_agg", (value,), SparkType(type_.name), type_.name, text=text)
 
 
-def _percentile(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
+def _percentiles(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
+    """Return a percentile, or a list of them: a call for each."""
+    fraction, frequency = (
+        tree.fields["percentageExpression"],
+        tree.fields.get("frequencyExpression"),
+    )
+    if frequency is not None and (frequency.kind, frequency.fields.get("value")) != (
+        "Literal",
+        "1",
+    ):
+        raise not_supported(tree, "with frequencies")
+    if fraction.kind != "Literal":
+        raise not_supported(tree, "only with constant shares")
     value = scope.translate(tree.fields["child"])
-    fraction, reverse = tree.fields["percentageExpression"], tree.fields.get("reverse", False)
-    frequency = tree.fields.get("frequencyExpression")
-    if fraction.kind != "Literal" or (frequency is not None and frequency.fields["value"] != "1"):
-        raise not_supported(tree, "only with one constant share, and without frequencies")
-    if fraction.type not in ("double",) and not SparkType(str(fraction.type)).digits:
-        raise not_supported(tree, "only with one share; write a call per share")
-    share = Decimal(fraction.fields["value"])
-    part = {"literal": {"fp64": float(1 - share if reverse else share)}}
+    if not isinstance(fraction.type, dict):
+        return _percentile(scope, tree, value, Decimal(fraction.fields["value"]), name)
+    shares = json.loads(fraction.fields["value"], parse_float=Decimal, parse_int=Decimal)
+    if not shares:
+        raise not_supported(tree, "without a share")
+    first, *others = calls = [_percentile(scope, tree, value, share, name) for share in shares]
+    convert = "double" if tree.type["elementType"] == "double" else ""
+    items = [(call.text or f"{convert}(c0)").replace("c0", f"c{i}") for i, call in enumerate(calls)]
+    text = f"if(c0 IS NULL, NULL, array({', '.join(items)}))"
+    return replace(first, text=text, as_type=type_of(tree.type).name, others=tuple(others))
+
+
+def _percentile(scope: Scope, tree: SparkTree, value: Typed, share: Decimal, name: str) -> _Call:
+    reverse = bool(tree.fields.get("reverse", False))
+    turned = reverse and name == "percentile_cont"
+    part = {"literal": {"fp64": float(1 - share if turned else share)}}
     constant = Typed(part, SparkType("double", nullable=False))
     if name == "percentile_cont" and value.type.interval:
         call = _of_units(scope, tree, value, "arithmetic", name)
@@ -346,10 +467,10 @@ def _percentile(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
     if name == "percentile_cont":
         value = _double(tree, value) if not value.type.digits else cast(value, "double")
         return _Call("arithmetic", name, (value, constant), SparkType("double"), "double")
-    if reverse:
-        raise not_supported(tree, "in descending order")
     type_ = SparkType(value.type.name)
-    return _Call("arithmetic", name, (value, constant), type_, type_of(tree.type).name)
+    order = {"expr": value.message, "direction": "SORT_DIRECTION_DESC_NULLS_LAST"}
+    sorts = (order,) if reverse else ()
+    return _Call("arithmetic", name, (value, constant), type_, type_of(tree.type).name, sorts=sorts)
 
 
 def _approximate(scope: Scope, tree: SparkTree) -> _Call:
@@ -365,23 +486,40 @@ def _approximate(scope: Scope, tree: SparkTree) -> _Call:
     return _Call("aggregate_approx", "hyperloglog_count", (value, part), long, "long")
 
 
-_NO_HLL = "X'0201070c030400080000000000000000000000000000000000000000000000000000000000000000'"
-_NO_THETA = "X'01030300001e0000'"
-"""What Spark gives for no sketch: an empty one."""
-
-
-def _sketches(scope: Scope, tree: SparkTree, *, text: str) -> _Call:
-    """Return the list of the sketches of a group, and their merger by a function of one row."""
+def _listed(scope: Scope, tree: SparkTree, *, text: str, name: str = "collect_list") -> _Call:
+    """Return the list of the values of a group, and its merger by a function of one row."""
     value, *options = tree.children
     if any(option.kind != "Literal" for option in options):
-        raise not_supported(tree, "its second argument must be a constant")
-    sketch = scope.translate(value)
-    if sketch.type.name != "binary":
-        raise not_supported(tree, f"of {sketch.type.name}")
-    type_ = type_of({"type": "array", "elementType": "binary", "containsNull": False})
+        raise not_supported(tree, "its further arguments must be constants")
+    argument = scope.translate(value)
+    listed = array_of(SparkType(argument.type.name, nullable=False))
     merged = text.format(*(option.fields["value"] for option in options))
-    collected = SparkType(type_.name, nullable=False)
-    return _Call("list", "collect_list", (sketch,), collected, "binary", text=merged)
+    return _Call("list", name, (argument,), listed, type_of(tree.type).name, text=merged)
+
+
+def _count_min(scope: Scope, tree: SparkTree) -> _Call:
+    """Return a sketch with counters for an error and a probability that Spark reads as their numbers."""
+    value, *constants = tree.children
+    if any(constant.kind != "Literal" for constant in constants):
+        raise not_supported(tree, "its further arguments must be constants")
+    error, confidence, seed = (float(constant.fields["value"]) for constant in constants)
+    depth, width = math.ceil(-math.log1p(-confidence) / math.log(2)), math.ceil(2 / error)
+    long = SparkType("long", nullable=False)
+    sizes = (Typed({"literal": {"i64": str(int(n))}}, long) for n in (depth, width, seed))
+    binary = SparkType("binary", nullable=False)
+    return _Call(
+        "aggregate_approx", "count_min_sketch", (scope.translate(value), *sizes), binary, "binary"
+    )
+
+
+def _union(scope: Scope, tree: SparkTree) -> _Call:
+    """Return the distinct elements of lists."""
+    value = scope.translate(tree.children[0])
+    type_ = SparkType(value.type.name, nullable=False)
+    text = "c0" if tree.fields["ignoreNulls"] is False else "array_compact(c0)"
+    return _Call(
+        "list", "list_union_distinct_agg", (value,), type_, type_of(tree.type).name, text=text
+    )
 
 
 def _list_text(scope: Scope, tree: SparkTree) -> _Call:
@@ -398,44 +536,57 @@ def _list_text(scope: Scope, tree: SparkTree) -> _Call:
 _SAMPLE, _POPULATION = "SAMPLE", "POPULATION"
 
 _FUNCTIONS: dict[str, Callable[[Scope, SparkTree], _Call]] = {
-    "ApproximatePercentile": partial(_percentile, name="percentile_disc"),
+    "ApproximatePercentile": partial(_percentiles, name="percentile_disc"),
     "Average": _average,
     "BitAndAgg": partial(_of_same_type, name="bit_and"),
+    "BitmapAndAgg": partial(_listed, name="collect_set", text=BITMAPS.format("FF", "&")),
+    "BitmapConstructAgg": partial(_listed, name="collect_set", text=BITMAP),
+    "BitmapOrAgg": partial(_listed, name="collect_set", text=BITMAPS.format("00", "|")),
     "BitOrAgg": partial(_of_same_type, name="bit_or"),
     "BitXorAgg": partial(_of_same_type, name="bit_xor"),
     "CollectList": partial(_collect, name="collect_list"),
     "CollectSet": partial(_collect, name="collect_set"),
+    "CollectUnion": _union,
     "Corr": partial(_moment, name="corr"),
     "Count": _count,
+    "CountMinSketchAgg": _count_min,
     "CovPopulation": partial(_moment, name="covar", enum=_POPULATION),
     "CovSample": partial(_moment, name="covar", enum=_SAMPLE),
     "First": partial(_place, name="first"),
-    "HllUnionAgg": partial(
-        _sketches,
-        text=f"if(size(c0) = 0, {_NO_HLL}, "
-        "reduce(slice(c0, 2, size(c0)), get(c0, 0), (a, b) -> hll_union(a, b, {})))",
-    ),
+    "HllUnionAgg": partial(_listed, text=HLL_UNION),
     "HyperLogLogPlusPlus": _approximate,
+    "Kurtosis": partial(_moment, name="population_kurtosis"),
     "Last": partial(_place, name="last"),
     "ListAgg": _list_text,
+    "MaxMinByK": _most_by,
     "Max": partial(_extreme, name="max"),
     "MaxBy": partial(_by, name="max_by"),
     "Min": partial(_extreme, name="min"),
     "MinBy": partial(_by, name="min_by"),
     "Mode": _mode,
-    "Percentile": partial(_percentile, name="percentile_cont"),
-    "PercentileDisc": partial(_percentile, name="percentile_disc"),
+    "Percentile": partial(_percentiles, name="percentile_cont"),
+    "PercentileDisc": partial(_percentiles, name="percentile_disc"),
+    "RegrIntercept": partial(
+        _regression,
+        names="covariance variance_x mean_y mean_x",
+        text="if(c1 = 0D, NULL, c2 - c0 / c1 * c3)",
+    ),
+    "RegrR2": partial(
+        _regression,
+        names="correlation variance_x variance_y",
+        text="if(c1 = 0D, NULL, if(c2 = 0D, 1D, c0 * c0))",
+    ),
+    "RegrReplacement": partial(_regression, names="variance_y count", text="c0 * c1"),
+    "RegrSXY": partial(_regression, names="covariance count", text="c0 * c1"),
+    "RegrSlope": partial(
+        _regression, names="covariance variance_x", text="if(c1 = 0D, NULL, c0 / c1)"
+    ),
+    "Skewness": partial(_moment, name="population_skewness"),
     "StddevPop": partial(_moment, name="std_dev", enum=_POPULATION),
     "StddevSamp": partial(_moment, name="std_dev", enum=_SAMPLE),
     "Sum": _sum,
-    "ThetaIntersectionAgg": partial(
-        _sketches,
-        text=f"if(size(c0) = 0, {_NO_THETA}, "
-        "reduce(c0, get(c0, 0), (a, b) -> theta_intersection(a, b)))",
-    ),
-    "ThetaUnionAgg": partial(
-        _sketches, text=f"reduce(c0, {_NO_THETA}, (a, b) -> theta_union(a, b, {{}}))"
-    ),
+    "ThetaIntersectionAgg": partial(_listed, text=THETA_INTERSECTION),
+    "ThetaUnionAgg": partial(_listed, text=THETA_UNION),
     "VariancePop": partial(_moment, name="variance", enum=_POPULATION),
     "VarianceSamp": partial(_moment, name="variance", enum=_SAMPLE),
 }

@@ -168,8 +168,9 @@ def _aggregate(tree: SparkTree, context: PlanContext) -> Relation:
         columns = tuple(_column_of(r, type_of(r.type)) for r in results)
         return Relation({}, columns)
     aggregated, computed = _group(below, keys, typed_keys, [m for _, m in bound])
-    for (name, one), column in zip(bound, _measures_of(aggregated, len(keys)), strict=True):
-        computed[name] = one.result(column)
+    values = iter(_measures_of(aggregated, len(keys)))
+    for name, one in bound:
+        computed[name] = one.result([next(values) for _ in one.types])
     return _compute(aggregated, results, Scope(context, {}, computed))
 
 
@@ -180,11 +181,15 @@ def _group(
     measures: Sequence[TranslatedMeasure],
 ) -> tuple[Relation, dict[int, Typed]]:
     """Return an aggregate with its keys and measures as columns, and the keys by their expressions."""
-    message: dict[str, Any] = {"input": below.message, "measures": [m.message for m in measures]}
+    messages = [message for one in measures for message in one.messages]
+    message: dict[str, Any] = {"input": below.message, "measures": messages}
     if keys:
         message["groupingExpressions"] = [key.message for key in typed_keys]
         message["groupings"] = [{"expressionReferences": list(range(len(keys)))}]
-    types = [*(value.type for value in typed_keys), *(one.type for one in measures)]
+    types = [
+        *(value.type for value in typed_keys),
+        *(type_ for one in measures for type_ in one.types),
+    ]
     columns = tuple(ColumnOf(-1, "", type_) for type_ in types)
     of_keys = {
         key.same: field_reference(i, value.type)

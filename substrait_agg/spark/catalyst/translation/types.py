@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from substrait_agg.plan.types import field_name
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 
 _SIMPLE = {
@@ -156,6 +157,25 @@ def _parts(nested: dict[str, Any]) -> dict[str, Any]:
 def type_of(written: Any, *, nullable: bool = True) -> SparkType:
     """Return a type of Spark's JSON. Comments and other metadata of fields do not count."""
     return SparkType(written if isinstance(written, str) else json.dumps(_plain(written)), nullable)
+
+
+def array_of(element: SparkType) -> SparkType:
+    """Return the type of lists of values of a type."""
+    parts = {"elementType": _written(element), "containsNull": element.nullable}
+    return type_of({"type": "array", **parts}, nullable=False)
+
+
+def struct_of(types: Sequence[SparkType]) -> SparkType:
+    """Return the type of structs of values of these types, with the names of fields in plans."""
+    fields = [
+        {"name": field_name(i), "type": _written(t), "nullable": t.nullable}
+        for i, t in enumerate(types)
+    ]
+    return type_of({"type": "struct", "fields": fields}, nullable=False)
+
+
+def _written(type_: SparkType) -> Any:
+    return type_.nested or type_.name
 
 
 def _plain(written: Any) -> Any:

@@ -57,20 +57,38 @@ def window_function(
         function, *filters = function.children
         if filters:
             raise not_supported(function, "with FILTER over a window")
-    make = _measure if is_measure(function) else _FUNCTIONS.get(function.kind)
+    calls, finish = _calls(scope, function)
+    frame = _frame(scope, specification)
+
+    def over(body: dict[str, Any], type_: SparkType) -> Typed:
+        """Return a call over the window."""
+        if function.fields.get("ignoreNulls"):
+            body = {**body, "options": [{"name": "IGNORE_NULLS", "preference": ["TRUE"]}]}
+        window = {
+            **body,
+            **frame,
+            "partitions": partitions,
+            "sorts": sorts or body.get("sorts", []),
+            "phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT",
+        }
+        return Typed({"windowFunction": window}, type_)
+
+    return finish([over(*call) for call in calls])
+
+
+def _calls(
+    scope: Scope, function: SparkTree
+) -> tuple[list[tuple[dict[str, Any], SparkType]], Callable[[Sequence[Typed]], Typed]]:
+    """Return the calls of a function with their types, and what turns their values into that of Spark."""
+    if is_measure(function):
+        aggregate = measure(scope, function, filtered=False)
+        bodies = [message["measure"] for message in aggregate.messages]
+        return list(zip(bodies, aggregate.types, strict=True)), aggregate.result
+    make = _FUNCTIONS.get(function.kind)
     if make is None:
         raise not_supported(function, "as a window function")
     body, type_, finish = make(scope, function)
-    if function.fields.get("ignoreNulls"):
-        body = {**body, "options": [{"name": "IGNORE_NULLS", "preference": ["TRUE"]}]}
-    window = {
-        **body,
-        **_frame(scope, specification),
-        "partitions": partitions,
-        "sorts": sorts or body.get("sorts", []),
-        "phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT",
-    }
-    return finish(Typed({"windowFunction": window}, type_))
+    return [(body, type_)], lambda values: finish(values[0])
 
 
 _Function = tuple[dict[str, Any], SparkType, Callable[[Typed], Typed]]
@@ -146,11 +164,6 @@ def _constant(tree: SparkTree, number: SparkTree) -> int:
 
 def _integer(value: int) -> Typed:
     return Typed({"literal": {"i32": value}}, SparkType("integer", nullable=False))
-
-
-def _measure(scope: Scope, tree: SparkTree) -> _Function:
-    aggregate = measure(scope, tree, filtered=False)
-    return aggregate.message["measure"], aggregate.type, aggregate.result
 
 
 # --- frames --------------------------------------------------------------------------------------
