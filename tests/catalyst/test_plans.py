@@ -141,9 +141,9 @@ def test_constants_with_a_name_are_no_table(spark: SparkSession) -> None:
     ("query", "word"),
     [
         ("SELECT * FROM sales TABLESAMPLE (10 PERCENT)", "TABLESAMPLE"),
-        ("SELECT skewness(amount) FROM sales", "skewness"),
-        ("SELECT try_sum(amount) FROM sales", "try_"),
-        ("SELECT percentile(amount, array(0.1, 0.9)) FROM sales", "a call per share"),
+        ("SELECT histogram_numeric(amount, 2) FROM sales", "the order of the rows"),
+        ("SELECT kll_sketch_agg_double(1D) FROM sales", "the order of the rows"),
+        ("SELECT percentile(amount, 0.5, 2) FROM sales", "with frequencies"),
         ("SELECT v.key FROM sales, LATERAL variant_explode(try_parse_json(region)) v", "variant_explode"),
         ("SELECT java_method('java.lang.Math', 'random') FROM sales", "java_method"),
         ("SELECT amount LIMIT amount FROM sales", ""),

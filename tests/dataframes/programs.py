@@ -142,7 +142,7 @@ TABLES: dict[str, Program] = {
 PROGRAMS = {**ROWS, **GROUPS, **TABLES}
 
 COMING = frozenset(
-    {"explode", "explode outer", "positions", "explode a map", "lateral view", "pivot", "pivot of several", "regression",
-     "skewness", "windows of time"}
+    {"explode", "explode outer", "positions", "explode a map", "lateral view", "pivot", "pivot of several",
+     "windows of time"}
 )  # fmt: skip
 """Programs that may be refused: their operations are not translated yet."""

@@ -62,6 +62,8 @@ def maintained(
     plans: Mapping[str, sa.Plan], folder: Path, spark: SparkSession
 ) -> dict[str, list[Rows] | Exception]:
     """Give the rows of each view after each version, or the error of a view that fails."""
+    if not plans:
+        return {}
     try:
         return _run(plans, folder, spark)
     except sa.SubstraitAggError as error:

@@ -39,14 +39,15 @@ def count_min_sketch(segments: Segments, measure: MeasureSpec) -> pa.Array:
     groups = len(contributors)
     require_room(measure, float(groups) * layout.itemsize, "bytes of sketches")
     factors = _factors(seed, depth)
-    owners = np.repeat(np.arange(groups), contributors.sizes)
-    counters = np.zeros((groups, depth, width), np.int64)
+    begins = np.repeat(np.arange(groups) * width, contributors.sizes)
+    counters = np.zeros((depth, groups * width), np.int64)
     for row, columns in enumerate(_columns(contributors.values, factors, width)):
-        np.add.at(counters, (owners, row, columns), contributors.weights)
+        np.add.at(counters[row], begins + columns, contributors.weights)
     sketches = np.zeros(groups, layout)
     sketches["version"], sketches["total"] = _VERSION, contributors.totals
     sketches["depth"], sketches["width"] = depth, width
-    sketches["factors"], sketches["counters"] = factors, counters
+    sketches["factors"] = factors
+    sketches["counters"] = counters.reshape(depth, groups, width).transpose(1, 0, 2)
     offsets = np.arange(groups + 1, dtype=np.int32) * np.int32(layout.itemsize)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(sketches.tobytes())]
     return pa.Array.from_buffers(pa.binary(), groups, buffers)

@@ -241,7 +241,12 @@ def _call(scope: Scope, function: SparkTree) -> _Call:
         return make(scope, function)
     if function.replacement is not None:
         return _call(scope, function.replacement)
-    raise not_supported(function)
+    by_order = function.kind.startswith(_BY_ORDER)
+    raise not_supported(function, "its value depends on the order of the rows" if by_order else "")
+
+
+_BY_ORDER = ("ApproxTopK", "HistogramNumeric", "HllSketch", "Kll", "ThetaSketch", "Tuple", "Vector")
+"""How the names of classes begin whose values depend on the order in which Spark reads the rows."""
 
 
 def _every(scope: Scope, conditions: list[Typed]) -> Typed:
@@ -262,7 +267,7 @@ def _count(scope: Scope, tree: SparkTree) -> _Call:
 
 def _sum(scope: Scope, tree: SparkTree) -> _Call:
     value = scope.translate(tree.children[0])
-    if gives_null_for_errors(tree):
+    if gives_null_for_errors(tree) and tree.type != "double":
         return _sum_or_null(scope, tree, value)
     if value.type.digits:
         precision, scale = value.type.digits
@@ -280,8 +285,6 @@ def _sum(scope: Scope, tree: SparkTree) -> _Call:
 def _sum_or_null(scope: Scope, tree: SparkTree, value: Typed) -> _Call:
     """Return a sum that is null where it is too large: one of 38 digits, and a cast that gives null."""
     result = type_of(tree.type)
-    if result.name == "double":
-        return _Call("arithmetic", "sum", (_double(tree, value),), SparkType("double"), "double")
     if value.type.interval:
         call = _of_units(scope, tree, value, "arithmetic_decimal", "try_sum")
     else:
@@ -424,9 +427,11 @@ def _collect(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
     type_ = type_of(tree.type, nullable=False)
     if tree.fields.get("ignoreNulls") is not False:
         return _Call("list", name, (value,), type_, type_.name)
-    if name != "collect_list":
-        raise not_supported(tree, "with RESPECT NULLS")
-    text = "coalesce(c0, array())"
+    text = (
+        "coalesce(c0, array())"
+        if name == "collect_list"
+        else "coalesce(array_distinct(c0), array())"
+    )
     return _Call("list", "array_agg", (value,), SparkType(type_.name), type_.name, text=text)
 
 
