@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -357,10 +356,10 @@ def _regression(scope: Scope, tree: SparkTree, *, names: str, text: str) -> _Cal
     calls = []
     for word in names.split():
         name, of, enum = _OF_PAIRS[word]
-        chosen = tuple(values[v] for v in of)
+        arguments = tuple(values[v] for v in of)
         type_ = SparkType("long" if name == "count" else "double", name != "count")
         urn = "aggregate_generic" if name == "count" else "arithmetic"
-        calls.append(_Call(urn, name, chosen, type_, "double", enum, conditions=pairs))
+        calls.append(_Call(urn, name, arguments, type_, "double", enum, conditions=pairs))
     return replace(calls[0], text=text, others=tuple(calls[1:]))
 
 
@@ -451,7 +450,7 @@ def _percentiles(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
     value = scope.translate(tree.fields["child"])
     if not isinstance(fraction.type, dict):
         return _percentile(scope, tree, value, Decimal(fraction.fields["value"]), name)
-    shares = json.loads(fraction.fields["value"], parse_float=Decimal, parse_int=Decimal)
+    shares = list(map(Decimal, fraction.fields["value"]))
     if not shares:
         raise not_supported(tree, "without a share")
     first, *others = calls = [_percentile(scope, tree, value, share, name) for share in shares]
