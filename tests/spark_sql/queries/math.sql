@@ -18,4 +18,5 @@ SELECT id, uniform(1, 1, 0) IS NULL, typeof(d * d), typeof(n / 2), typeof(d / n)
 SELECT id, n & 6, n | 1, n ^ 3, ~n, bit_count(n), bit_get(n, 1), getbit(n, 0), k << 2, n >> 1, n >>> 1 FROM t;
 SELECT id, ceiling(x), floor(d), signum(x), rint(d), ceil(n) FROM t WHERE x BETWEEN -100 AND 100;
 SELECT id, CAST(n AS DECIMAL(20, 5)) / CAST(k AS DECIMAL(10, 2)), CAST(d AS DECIMAL(38, 10)) * 2 FROM t;
-SELECT sum(n) / count(*), sum(d) * 1.5, max(x) - 1, round(avg(d), 2) FROM t
+SELECT sum(n) / count(*), sum(d) * 1.5, max(x) - 1, round(avg(d), 2) FROM t;
+SELECT id, d < 12345678901234567890123456789012345.678, 12345678901234567890123456789012345.678 AS c FROM t

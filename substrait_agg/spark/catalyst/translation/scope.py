@@ -6,7 +6,7 @@ import base64
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 from substrait_agg.functions.scalars.catalogue import SCALARS
@@ -321,7 +321,8 @@ def decimal_cast(value: Typed, precision: int, scale: int) -> Typed:
 
 def decimal_value(value: Decimal, precision: int, scale: int) -> dict[str, Any]:
     """Return the value of a decimal literal."""
-    content = int(value.scaleb(scale)).to_bytes(16, "little", signed=True)
+    whole = int(value.scaleb(scale, Context(prec=MOST_DIGITS)))
+    content = whole.to_bytes(16, "little", signed=True)
     text = base64.b64encode(content).decode()
     return {"value": text, "precision": precision, "scale": scale}
 
