@@ -10,14 +10,8 @@ from functools import partial
 from typing import Any
 
 from substrait_agg.functions.aggregates.types import LEAST_DEVIATION
+from substrait_agg.spark.catalyst import merge_texts
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
-from substrait_agg.spark.catalyst.merge_texts import (
-    BITMAP,
-    BITMAPS,
-    HLL_UNION,
-    THETA_INTERSECTION,
-    THETA_UNION,
-)  # fmt: skip
 from substrait_agg.spark.catalyst.translation.scope import (
     Scope,
     cast,
@@ -305,7 +299,12 @@ _SILENT = {"OVERFLOW": "SILENT"}
 def _average(scope: Scope, tree: SparkTree) -> _Call:
     value = scope.translate(tree.children[0])
     if value.type.interval:
-        return _of_units(scope, tree, value, "arithmetic_decimal", "avg")
+        mean = _of_units(scope, tree, value, "arithmetic_decimal", "avg")
+        if not gives_null_for_errors(tree):
+            return mean
+        total = _sum_or_null(scope, tree, value)
+        text = f"if({total.text.replace('c0', 'c1')} IS NULL, NULL, {mean.text})"
+        return replace(mean, text=text, others=(total,))
     if value.type.digits:
         precision, scale = (min(MOST_DIGITS, digits + 4) for digits in value.type.digits)
         if scale > _MOST_PLACES:
@@ -543,9 +542,11 @@ _FUNCTIONS: dict[str, Callable[[Scope, SparkTree], _Call]] = {
     "ApproximatePercentile": partial(_percentiles, name="percentile_disc"),
     "Average": _average,
     "BitAndAgg": partial(_of_same_type, name="bit_and"),
-    "BitmapAndAgg": partial(_listed, name="collect_set", text=BITMAPS.format("FF", "&")),
-    "BitmapConstructAgg": partial(_listed, name="collect_set", text=BITMAP),
-    "BitmapOrAgg": partial(_listed, name="collect_set", text=BITMAPS.format("00", "|")),
+    "BitmapAndAgg": partial(
+        _listed, name="collect_set", text=merge_texts.BITMAPS.format("FF", "&")
+    ),
+    "BitmapConstructAgg": partial(_listed, name="collect_set", text=merge_texts.BITMAP),
+    "BitmapOrAgg": partial(_listed, name="collect_set", text=merge_texts.BITMAPS.format("00", "|")),
     "BitOrAgg": partial(_of_same_type, name="bit_or"),
     "BitXorAgg": partial(_of_same_type, name="bit_xor"),
     "CollectList": partial(_collect, name="collect_list"),
@@ -557,7 +558,7 @@ _FUNCTIONS: dict[str, Callable[[Scope, SparkTree], _Call]] = {
     "CovPopulation": partial(_moment, name="covar", enum=_POPULATION),
     "CovSample": partial(_moment, name="covar", enum=_SAMPLE),
     "First": partial(_place, name="first"),
-    "HllUnionAgg": partial(_listed, text=HLL_UNION),
+    "HllUnionAgg": partial(_listed, text=merge_texts.HLL_UNION),
     "HyperLogLogPlusPlus": _approximate,
     "Kurtosis": partial(_moment, name="population_kurtosis"),
     "Last": partial(_place, name="last"),
@@ -589,8 +590,8 @@ _FUNCTIONS: dict[str, Callable[[Scope, SparkTree], _Call]] = {
     "StddevPop": partial(_moment, name="std_dev", enum=_POPULATION),
     "StddevSamp": partial(_moment, name="std_dev", enum=_SAMPLE),
     "Sum": _sum,
-    "ThetaIntersectionAgg": partial(_listed, text=THETA_INTERSECTION),
-    "ThetaUnionAgg": partial(_listed, text=THETA_UNION),
+    "ThetaIntersectionAgg": partial(_listed, text=merge_texts.THETA_INTERSECTION),
+    "ThetaUnionAgg": partial(_listed, text=merge_texts.THETA_UNION),
     "VariancePop": partial(_moment, name="variance", enum=_POPULATION),
     "VarianceSamp": partial(_moment, name="variance", enum=_SAMPLE),
 }
