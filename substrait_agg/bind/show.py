@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 from substrait_agg.bind.bound import (
@@ -29,6 +29,9 @@ from substrait_agg.escape import ELIDED, clip
 from substrait_agg.functions.scalars.catalogue import SCALARS
 from substrait_agg.functions.spark_sql import SPARK_SQL
 from substrait_agg.plan.types import Type
+
+_ALL_DIGITS = Context(prec=38)
+"""What keeps all digits of a decimal."""
 
 _PART = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|\bc(\d+)\b")
 """A quoted text, or a column in the text of an expression that Spark computes."""
@@ -159,7 +162,7 @@ def constant_text(type_: Type, value: Any, limit: int = LONGEST) -> str:
     if isinstance(value, bool):
         return str(value).upper()
     if kind == "decimal":
-        return f"{Decimal(value).scaleb(-type_.params[1]):f}"
+        return f"{Decimal(value).scaleb(-type_.params[1], _ALL_DIGITS):f}"
     if kind == "date":
         return f"DATE '{_day(value)}'"
     if kind in ("precision_timestamp", "precision_timestamp_tz"):
