@@ -9,8 +9,8 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
+from substrait_agg.functions import merge_texts
 from substrait_agg.functions.aggregates.types import LEAST_DEVIATION
-from substrait_agg.spark.catalyst import merge_texts
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
 from substrait_agg.spark.catalyst.translation.scope import (
     Scope,
