@@ -12,7 +12,7 @@ from substrait_agg.bind.bound import BoundAggregate
 from substrait_agg.functions.aggregates.catalogue import AGGREGATES, WINDOW_FUNCTIONS
 from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES
 from substrait_agg.plan.model import EnumArgument, SortField, TypeArgument
-from substrait_agg.plan.types import FP64, I64, STRING, Type
+from substrait_agg.plan.types import FP64, I32, I64, STRING, Type
 from substrait_agg.problems import Problems
 from tests.bind.build import aggregate, at, lit, measure, option, plan, read
 from tests.sampling import sample
@@ -44,6 +44,7 @@ LISTS = [
     (EnumArgument("both", "e"), EnumArgument("exact", "e"), lit(3, I64), at(0)),
     (EnumArgument("population", "e"), at(0), at(1)),
     (at(0), lit(0.05, FP64)),
+    (at(0), lit(4, I32), lit(8, I32), lit(1, I32)),
 ]
 PLAIN: dict[str, Any] = {}
 CHANGES: list[dict[str, Any]] = [
