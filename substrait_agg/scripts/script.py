@@ -16,6 +16,7 @@ StatementKind = OneOf[
     "query", "create_table", "create_view", "create_target", "create_flow", "other"
 ]
 
+_IN_A_LINE = re.compile(r"[^\n]")
 _QUERY = re.compile(r"\s*(select|with|create|values)\s", re.IGNORECASE)
 _QUERY_WORDS = ("select", "with", "values", "from", "table")
 _MODIFIERS = (
@@ -70,8 +71,7 @@ class Statement:
             text: the part, such as `query`.
             start: its offset, such as `query_start`.
         """
-        before = self.script[:start]
-        return "".join("\n" if c == "\n" else " " for c in before) + text
+        return _IN_A_LINE.sub(" ", self.script[:start]) + text
 
 
 def script_text(path: Path) -> str:

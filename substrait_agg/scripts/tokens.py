@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal as OneOf
 
 from substrait_agg.errors import SqlRefused
@@ -64,6 +65,7 @@ class Token:
         return self.kind == "word" and self.text.lower() in words
 
 
+@lru_cache(maxsize=256)
 def tokens(text: str, file: str = "") -> tuple[Token, ...]:
     """Return the tokens of SQL text, without spaces and comments.
 

@@ -134,13 +134,12 @@ def _read_field(
 ) -> None:
     if value is None:
         return
-    path = node.at(item.name)
     other = item.name if item.name in node.values else node.other_member(item)
     if other is not None:
-        report("FIELD_CONFLICT", path, field=item.name, other=other)
+        report("FIELD_CONFLICT", node.at(item.name), field=item.name, other=other)
         return
     if item.repeated and not isinstance(value, list):
-        report("VALUE_INVALID", path, field=item.name, reason="is not a list")
+        report("VALUE_INVALID", node.at(item.name), field=item.name, reason="is not a list")
         return
     for index, single in enumerate(value if item.repeated else [value]):
         try:
@@ -150,7 +149,7 @@ def _read_field(
                 members = _object(single)
                 pending.append((node.child(item), members))
         except _Invalid as problem:
-            place = f"{path}[{index}]" if item.repeated else path
+            place = node.at(f"{item.name}[{index}]" if item.repeated else item.name)
             report("VALUE_INVALID", place, field=item.name, reason=str(problem))
 
 

@@ -39,26 +39,33 @@ public class Catalyst {
     private final List nodes = new ArrayList();
     private final IdentityHashMap numbers = new IdentityHashMap();
     private final Map same = new HashMap();
-    private StringBuilder out;
+    private final Map types = new HashMap();
+    private final Map tables = new HashMap();
 
     // --- tables and rules ----------------------------------------------------------------------------
 
-    /**
-     * Returns a parsed plan in which each table of `schemas` is a relation without rows. Keys are names in lower
-     * case; `names` has the names as they are given.
-     */
-    public LogicalPlan withTables(LogicalPlan parsed, Map schemas, Map names) throws Exception {
+    /** Adds a table, with its columns as a type in JSON. */
+    public void addTable(String name, String columns) {
+        tables.put(name.toLowerCase(Locale.ROOT), rows(name, (StructType) DataType.fromJson(columns), false));
+    }
+
+    /** Returns a parsed plan in which each table that was added is a relation without rows. */
+    public LogicalPlan withTables(LogicalPlan parsed) throws Exception {
         LogicalPlan plan = (LogicalPlan) rule("org.apache.spark.sql.catalyst.analysis.CTESubstitution").apply(parsed);
-        return (LogicalPlan) plan.transformDownWithSubqueries(new Tables(schemas, names));
+        return (LogicalPlan) plan.transformDownWithSubqueries(new Tables(tables));
+    }
+
+    /** Returns the analyzed plan of a parsed plan over tables that were added. */
+    public LogicalPlan analyzed(org.apache.spark.sql.classic.SparkSession session, LogicalPlan parsed) throws Exception {
+        return session.sessionState().executePlan(
+            withTables(parsed), org.apache.spark.sql.execution.CommandExecutionMode$.MODULE$.SKIP()).analyzed();
     }
 
     public static class Tables extends scala.runtime.AbstractPartialFunction {
-        private final Map schemas;
-        private final Map names;
+        private final Map tables;
 
-        public Tables(Map schemas, Map names) {
-            this.schemas = schemas;
-            this.names = names;
+        public Tables(Map tables) {
+            this.tables = tables;
         }
 
         public boolean isDefinedAt(Object node) {
@@ -67,8 +74,7 @@ public class Catalyst {
 
         public Object apply(Object node) {
             String name = nameOf(node);
-            String key = name.toLowerCase(Locale.ROOT);
-            TreeNode made = table(name, (String) names.get(key), (StructType) schemas.get(key));
+            TreeNode made = table(name, (LocalRelation) tables.get(name.toLowerCase(Locale.ROOT)));
             made.copyTagsFrom((TreeNode) node);
             return made;
         }
@@ -81,7 +87,7 @@ public class Catalyst {
             if (!(node instanceof org.apache.spark.sql.catalyst.analysis.UnresolvedRelation)) return null;
             String name = ((org.apache.spark.sql.catalyst.analysis.UnresolvedRelation) node)
                 .multipartIdentifier().mkString(".");
-            return schemas.containsKey(name.toLowerCase(Locale.ROOT)) ? name : null;
+            return tables.containsKey(name.toLowerCase(Locale.ROOT)) ? name : null;
         }
     }
 
@@ -106,23 +112,24 @@ public class Catalyst {
     }
 
     /**
-     * Makes a table a temporary view without rows. It is a stream, so it can be read as a table and as a stream, and
+     * Makes a table a temporary view without rows, of columns as a type in JSON. It is a stream, so it can be read as a table and as a stream, and
      * Spark refuses to compute what reads it.
      */
-    public void placeView(org.apache.spark.sql.classic.SparkSession session, String name, StructType schema) {
-        org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(session, rows(name, schema, true))
+    public void placeView(org.apache.spark.sql.classic.SparkSession session, String name, String columns) {
+        LogicalPlan view = rows(name, (StructType) DataType.fromJson(columns), true);
+        org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(session, view)
             .createOrReplaceTempView("`" + name.replace("`", "``") + "`");
     }
 
-    private static LogicalPlan table(String name, String given, StructType schema) {
+    private static LogicalPlan table(String name, LocalRelation rows) {
         String[] parts = name.split("\\.");
         List qualifier = new ArrayList();
         for (int i = 0; i + 1 < parts.length; i++) qualifier.add(parts[i]);
         return new SubqueryAlias(
-            new AliasIdentifier(parts[parts.length - 1], seq(qualifier)), rows(given, schema, false));
+            new AliasIdentifier(parts[parts.length - 1], seq(qualifier)), rows.newInstance());
     }
 
-    private static LogicalPlan rows(String name, StructType schema, boolean streaming) {
+    private static LocalRelation rows(String name, StructType schema, boolean streaming) {
         Metadata metadata = Metadata.fromJson("{\"" + TABLE + "\":" + quoted(name) + "}");
         StructField[] fields = schema.fields();
         List columns = new ArrayList();
@@ -133,13 +140,14 @@ public class Catalyst {
         return new LocalRelation(seq(columns), seq(new ArrayList()), streaming, scala.Option$.MODULE$.empty());
     }
 
-    /** Returns an analyzed plan after rules of Spark, each given by the name of its class. */
-    public LogicalPlan normalized(LogicalPlan plan, List rules) throws Exception {
+    /** Returns an analyzed plan after rules of Spark, given by the names of their classes with spaces between. */
+    public LogicalPlan normalized(LogicalPlan plan, String rules) throws Exception {
         plan = (LogicalPlan) plan.transformUpWithSubqueries(new UnknownRows());
         plan = (LogicalPlan) plan.transformAllExpressionsWithSubqueries(new ClockValues());
         plan = (LogicalPlan) plan.transformAllExpressionsWithSubqueries(new Counts());
-        for (int i = 0; i < rules.size(); i++) {
-            String name = (String) rules.get(i);
+        String[] names = rules.split(" ");
+        for (int i = 0; i < names.length; i++) {
+            String name = names[i];
             if (name.endsWith(".PullupCorrelatedPredicates"))
                 plan = (LogicalPlan) plan.transformAllExpressionsWithSubqueries(new OuterQueries());
             // A common table expression may be read in a subquery, so it is inlined in the plan as a whole.
@@ -401,12 +409,13 @@ public class Catalyst {
         to.append("]");
     }
 
-    private static void output(LogicalPlan plan, StringBuilder line) {
+    private void output(LogicalPlan plan, StringBuilder line) {
         line.append(",\"output\":[");
-        for (int i = 0; i < plan.output().size(); i++) {
+        scala.collection.Iterator columns = plan.output().iterator();  // Spark makes them anew at each call
+        for (String before = "["; columns.hasNext(); before = ",[") {
             org.apache.spark.sql.catalyst.expressions.Attribute column =
-                (org.apache.spark.sql.catalyst.expressions.Attribute) plan.output().apply(i);
-            line.append(i == 0 ? "[" : ",[").append(column.exprId().id()).append(",").append(quoted(column.name()));
+                (org.apache.spark.sql.catalyst.expressions.Attribute) columns.next();
+            line.append(before).append(column.exprId().id()).append(",").append(quoted(column.name()));
             line.append(",").append(type(column.dataType())).append(",").append(column.nullable()).append("]");
         }
         line.append("]");
@@ -508,7 +517,13 @@ public class Catalyst {
     }
 
     /** Returns a type as Spark's JSON, in which a field of a struct keeps the collation in its type. */
-    private static String type(DataType found) {
+    private String type(DataType found) {
+        String text = (String) types.get(found);
+        if (text == null) types.put(found, text = typeText(found));
+        return text;
+    }
+
+    private String typeText(DataType found) {
         if (found instanceof org.apache.spark.sql.types.ArrayType) {
             org.apache.spark.sql.types.ArrayType array = (org.apache.spark.sql.types.ArrayType) found;
             return "{\"type\":\"array\",\"elementType\":" + type(array.elementType())
@@ -613,21 +628,23 @@ public class Catalyst {
     // --- an expression as text -----------------------------------------------------------------------
 
     /**
-     * Returns an expression of the last tree as SQL over columns c0, c1, ..., which stand for its nodes `leaves`.
+     * Returns an expression of the last tree as SQL over columns c0, c1, ..., which stand for its nodes of the numbers
+     * `leaves`, with spaces between.
      * Returns null where the text would not give the same expression again.
      */
-    public String text(Object session, int number, List leaves) throws Exception {
+    public String text(Object session, int number, String leaves) throws Exception {
         Map renamed = new HashMap();
         List columns = new ArrayList();
-        for (int i = 0; i < leaves.size(); i++) {
-            Expression leaf = (Expression) nodes.get(((Integer) leaves.get(i)).intValue());
+        String[] numbers = leaves.isEmpty() ? new String[0] : leaves.split(" ");
+        for (int i = 0; i < numbers.length; i++) {
+            Expression leaf = (Expression) nodes.get(Integer.parseInt(numbers[i]));
             AttributeReference column = new AttributeReference("c" + i, stored(leaf.dataType()), leaf.nullable(),
                 Metadata.empty(), NamedExpression$.MODULE$.newExprId(), seq(new ArrayList()));
             columns.add(column);
             renamed.put(leaf.canonicalized(), column);
         }
-        for (int i = 0; i < leaves.size(); i++) {
-            Expression leaf = (Expression) nodes.get(((Integer) leaves.get(i)).intValue());
+        for (int i = 0; i < numbers.length; i++) {
+            Expression leaf = (Expression) nodes.get(Integer.parseInt(numbers[i]));
             // A column of a plan has no names of fields, and its intervals no units.
             DataType type = leaf.dataType();
             if (type.existsRecursively(new IsStruct()) || !type.equals(stored(type))) {

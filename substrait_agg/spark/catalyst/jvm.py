@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 def new_helper(spark: SparkSession) -> Any:
     """Return a new object of the class in ``Catalyst.java``."""
-    return _loader(spark._jvm).loadClass("Catalyst").newInstance()
+    return _helper_class(spark._jvm).newInstance()
 
 
 def release_of(spark: SparkSession) -> str:
@@ -20,10 +20,10 @@ def release_of(spark: SparkSession) -> str:
 
 
 @lru_cache(maxsize=1)
-def _loader(jvm: Any) -> Any:
-    """Return a class loader with the class; Spark's own compiler compiles it once for a JVM."""
+def _helper_class(jvm: Any) -> Any:
+    """Return the class; Spark's own compiler compiles it once for a JVM."""
     source = files(__package__).joinpath("Catalyst.java").read_text(encoding="utf-8")
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
     compiler.cook(source)
-    return compiler.getClassLoader()
+    return compiler.getClassLoader().loadClass("Catalyst")

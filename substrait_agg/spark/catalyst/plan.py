@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from py4j.java_collections import ListConverter
 from pyspark.sql import SparkSession
 
 from substrait_agg.spark.catalyst.analyzed.checks import check_tree
@@ -82,15 +81,12 @@ def _plan(spark: SparkSession, analyzed: Any, names: Sequence[str]) -> PlannedTr
     refusals = check_tree(tree_of(helper.json(analyzed)), has_clock=True)
     if refusals:
         raise NotMaintained(refusals)
-    jvm: Any = spark._jvm
-    client = jvm._gateway_client
-    rules = ListConverter().convert([_OPTIMIZER + name for name in _RULES], client)
+    rules = " ".join(_OPTIMIZER + name for name in _RULES)
     tree = tree_of(helper.json(helper.normalized(analyzed, rules)))
 
     def print_text(number: int, leaves: Sequence[int]) -> str | None:
         """Return the SQL text of an expression over the columns `leaves`; None if it has none."""
-        listed = ListConverter().convert(list(leaves), client)
-        text: str | None = helper.text(spark._jsparkSession, number, listed)
+        text: str | None = helper.text(spark._jsparkSession, number, " ".join(map(str, leaves)))
         return text
 
     conf = spark.conf.get("spark.sql.decimalOperations.allowPrecisionLoss", "true")

@@ -74,13 +74,14 @@ class SparkSqlPlanner:
         self._spark = spark.newSession()
         for name, value in PLANNING_CONF.items():
             self._spark.conf.set(name, value)
-        self._state = self._spark._jsparkSession.sessionState()
-        self._jvm: Any = self._spark._jvm
+        self._parser = self._spark._jsparkSession.sessionState().sqlParser()
+        self._helper = new_helper(self._spark)
+        self._added: dict[str, pa.Schema] = {}
 
     def columns(self, statement: Statement) -> pa.Schema:
         """Return the columns that a CREATE TABLE statement declares."""
         parsed = self._parse(statement, statement.pad(statement.text, statement.start))
-        declared = new_helper(self._spark).declared(parsed)
+        declared = self._helper.declared(parsed)
         if declared is None:
             message, help = (
                 "this statement declares no columns",
@@ -93,20 +94,14 @@ class SparkSqlPlanner:
     def plan(self, statement: Statement, tables: Mapping[str, pa.Schema]) -> Plan:
         """Return the plan of a query, or of the query of CREATE VIEW."""
         text = statement.pad(statement.query, statement.query_start)
-        schemas, names = self._jvm.java.util.HashMap(), self._jvm.java.util.HashMap()
-        for name, schema in tables.items():
-            schemas.put(name.lower(), java_type(self._jvm, schema))
-            names.put(name.lower(), name)
-        helper = new_helper(self._spark)
-        mode = self._jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+        self._add_tables(tables)
         try:
             with active_session(self._spark):
                 parsed = self._parse(statement, text)
                 if statement.kind == "create_flow":
-                    analyzed = self._analyzed_flow(parsed, schemas, names)
+                    analyzed = self._analyzed_flow(parsed)
                 else:
-                    placed = helper.withTables(parsed, schemas, names)
-                    analyzed = self._state.executePlan(placed, mode).analyzed()
+                    analyzed = self._helper.analyzed(self._spark._jsparkSession, parsed)
                 planned = plan_of_tree(self._spark, analyzed, names=statement.columns)
         except (PySparkException, Py4JJavaError) as error:
             raise self._error(error, statement, text, tables) from error
@@ -116,20 +111,28 @@ class SparkSqlPlanner:
             statement.file, json.dumps(planned.message), SqlOrigin(statement, planned.places)
         )
 
-    def _analyzed_flow(self, parsed: Any, schemas: Any, names: Any) -> Any:
+    def _add_tables(self, tables: Mapping[str, pa.Schema]) -> None:
+        """Give the JVM the tables that it does not have yet, and only these."""
+        if self._added.keys() - tables.keys():
+            self._helper, self._added = new_helper(self._spark), {}
+        for name, schema in tables.items():
+            if self._added.get(name) != schema:
+                self._helper.addTable(name, type_text(schema))
+                self._added[name] = schema
+
+    def _analyzed_flow(self, parsed: Any) -> Any:
         """Return the analyzed query of the table that a flow fills."""
         is_alone = parsed.getClass().getSimpleName() == "CreateFlowCommand"
         flow = parsed.flowOperation() if is_alone else parsed
-        events = new_helper(self._spark).withTables(flow.source().child(), schemas, names)
-        rows = self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(
-            self._spark._jsparkSession, events
-        )
+        events = self._helper.withTables(flow.source().child())
+        jvm: Any = self._spark._jvm
+        rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, events)
         newest = change_flow_of(flow, self._spark).newest(DataFrame(rows, self._spark))
         return newest._jdf.queryExecution().analyzed()
 
     def _parse(self, statement: Statement, text: str) -> Any:
         try:
-            return self._state.sqlParser().parsePlan(text)
+            return self._parser.parsePlan(text)
         except PySparkException as error:
             raise self._error(error, statement, text) from error
 
@@ -178,10 +181,9 @@ def _place(error: PySparkException, text: str, statement: Statement) -> tuple[in
     return start, token.end if token else None
 
 
-def java_type(jvm: Any, schema: pa.Schema) -> Any:
-    """Return the columns of a table as a type of Spark in the JVM."""
-    text = from_arrow_schema(schema, prefer_timestamp_ntz=True).json()
-    return jvm.org.apache.spark.sql.types.DataType.fromJson(text)
+def type_text(schema: pa.Schema) -> str:
+    """Return the columns of a table as a type of Spark in JSON."""
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True).json()
 
 
 def code_of(error: PySparkException) -> str:

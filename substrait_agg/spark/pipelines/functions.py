@@ -28,7 +28,7 @@ from substrait_agg.scripts.project import CHANGES_ROWS
 from substrait_agg.spark.catalyst.change_flow import ChangeFlow
 from substrait_agg.spark.catalyst.jvm import new_helper
 from substrait_agg.spark.catalyst.plan import NotMaintained, plan_of_tree
-from substrait_agg.spark.catalyst.sql import HELP, PLANNING_CONF, code_of, java_type, message_of
+from substrait_agg.spark.catalyst.sql import HELP, PLANNING_CONF, code_of, message_of, type_text
 from substrait_agg.spark.pipelines.registry import Registry, current_session, run_files
 
 _NOT_KEPT = "SQL_NOT_MAINTAINED"
@@ -111,9 +111,9 @@ class FunctionSession:
 
     def place(self, tables: Mapping[str, pa.Schema]) -> None:
         """Make tables temporary views, unless they are."""
-        helper, jvm = new_helper(self.spark), self.spark._jvm
+        helper = new_helper(self.spark)
         for name in tables.keys() - self._placed:
-            helper.placeView(self.spark._jsparkSession, name, java_type(jvm, tables[name]))
+            helper.placeView(self.spark._jsparkSession, name, type_text(tables[name]))
             self._placed.add(name)
 
     def stop_streams(self) -> bool:

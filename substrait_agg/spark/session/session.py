@@ -146,8 +146,7 @@ def prepare(spark: SparkSession, conf: Mapping[str, str] | None = None) -> Spark
 @contextmanager
 def active_session(spark: SparkSession) -> Iterator[None]:
     """Make a session the active one: Spark takes its settings, such as those of types of decimals."""
-    jvm: Any = spark._jvm
-    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    sessions = _session_class(spark._jvm)
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)
     try:
@@ -157,6 +156,12 @@ def active_session(spark: SparkSession) -> Iterator[None]:
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()
+
+
+@cache
+def _session_class(jvm: Any) -> Any:
+    """Return the class of sessions; py4j asks the JVM about each part of its name."""
+    return jvm.org.apache.spark.sql.classic.SparkSession
 
 
 def check_settings(conf: Mapping[str, str]) -> None:
