@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 import substrait_agg as sa
 from substrait_agg.bind.bound import BoundRead
@@ -64,6 +66,40 @@ def test_tables_and_columns_keep_their_own_names() -> None:
     (table,) = {read.table for read in _reads(plan)}
     assert table == ("Other",)
     assert _reads(plan)[0].names[1] == "Region"
+
+
+def test_other_tables_do_not_cost_calls_of_the_jvm(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables are given to the JVM once, not for every view of a pipeline."""
+    commands: list[str] = []
+    client = spark._jvm._gateway_client  # type: ignore[union-attr]
+    send = client.send_command
+
+    def record(command: str, *options: Any, **named: Any) -> Any:
+        if not command.startswith("m"):  # py4j gives objects back when it likes to
+            commands.append(command)
+        return send(command, *options, **named)
+
+    monkeypatch.setattr(client, "send_command", record)
+    counts = []
+    for number in (1, 50):
+        tables = TABLES | {f"other{i}": COLUMNS for i in range(number)}
+        plan_query("SELECT a FROM t", tables)
+        commands.clear()
+        plan_query("SELECT a FROM t", tables)
+        counts.append(len(commands))
+    assert counts[0] == counts[1]
+
+
+def test_a_planner_takes_the_tables_that_it_is_given_last() -> None:
+    """It keeps those of the last query."""
+    other = pa.schema([("a", pa.string()), ("z", pa.int64())])
+    assert plan_query("SELECT * FROM t", {"t": COLUMNS}).bind().names == tuple(COLUMNS.names)
+    assert plan_query("SELECT * FROM t", {"t": other, "u": other}).bind().names == ("a", "z")
+    with pytest.raises(sa.SqlRefused) as raised:
+        plan_query("SELECT * FROM u", {"t": other})
+    assert raised.value.code == "SQL_TABLE_UNKNOWN"
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -39,7 +39,7 @@ public class Catalyst {
     private final List nodes = new ArrayList();
     private final IdentityHashMap numbers = new IdentityHashMap();
     private final Map same = new HashMap();
-    private final Map types = new HashMap();
+    private final Map texts = new HashMap();
     private final Map tables = new HashMap();
 
     // --- tables and rules ----------------------------------------------------------------------------
@@ -350,16 +350,16 @@ public class Catalyst {
 
     // --- a tree as JSON ------------------------------------------------------------------------------
 
-    /** Returns a plan as a list of nodes in JSON; nodes refer to each other by number, the last one is the root. */
+    /**
+     * Returns the nodes of a plan that are in no plan before it, as a list in JSON; nodes refer to each other by number.
+     * The number of the root comes last.
+     */
     public String json(TreeNode root) throws Exception {
-        nodes.clear();
-        numbers.clear();
-        same.clear();
         List lines = new ArrayList();
-        write(root, lines);
+        int number = write(root, lines);
         StringBuilder all = new StringBuilder("[");
-        for (int i = 0; i < lines.size(); i++) all.append(i == 0 ? "" : ",\n").append((String) lines.get(i));
-        return all.append("]").toString();
+        for (int i = 0; i < lines.size(); i++) all.append((String) lines.get(i)).append(",\n");
+        return all.append(number).append("]").toString();
     }
 
     private int write(TreeNode node, List lines) throws Exception {
@@ -386,7 +386,7 @@ public class Catalyst {
         place(node.origin(), line);
         if (node instanceof Expression) expression((Expression) node, line, lines);
         if (node instanceof LogicalPlan) output((LogicalPlan) node, line);
-        int number = lines.size();
+        int number = nodes.size();
         lines.add(line.append("}").toString());
         nodes.add(node);
         numbers.put(node, Integer.valueOf(number));
@@ -444,7 +444,7 @@ public class Catalyst {
         line.append(",\"type\":").append(type).append(",\"nullable\":").append(nullable);
         if (found instanceof NamedExpression) line.append(",\"id\":").append(((NamedExpression) found).exprId().id());
         if (found instanceof NamedExpression && !((NamedExpression) found).metadata().equals(Metadata.empty())) {
-            line.append(",\"metadata\":").append(((NamedExpression) found).metadata().json());
+            line.append(",\"metadata\":").append(metadata(((NamedExpression) found).metadata()));
         }
         line.append(",\"deterministic\":").append(found.deterministic());
         line.append(",\"name\":").append(quoted(found.prettyName()));
@@ -481,7 +481,7 @@ public class Catalyst {
         } else if (found instanceof ExprId) {
             to.append(((ExprId) found).id());
         } else if (found instanceof Metadata) {
-            to.append(((Metadata) found).json());
+            to.append(metadata((Metadata) found));
         } else if (found instanceof CatalogTable) {
             CatalogTable table = (CatalogTable) found;
             to.append("{\"table\":").append(quoted(table.identifier().unquotedString()));
@@ -518,8 +518,8 @@ public class Catalyst {
 
     /** Returns a type as Spark's JSON, in which a field of a struct keeps the collation in its type. */
     private String type(DataType found) {
-        String text = (String) types.get(found);
-        if (text == null) types.put(found, text = typeText(found));
+        String text = (String) texts.get(found);
+        if (text == null) texts.put(found, text = typeText(found));
         return text;
     }
 
@@ -543,6 +543,12 @@ public class Catalyst {
             all.append(",\"nullable\":").append(fields[i].nullable()).append("}");
         }
         return all.append("]}").toString();
+    }
+
+    private String metadata(Metadata found) {
+        String text = (String) texts.get(found);
+        if (text == null) texts.put(found, text = found.json());
+        return text;
     }
 
     /** Returns the name of a constant of Scala, such as LeftOuter, or the text of another value. */
@@ -628,23 +634,22 @@ public class Catalyst {
     // --- an expression as text -----------------------------------------------------------------------
 
     /**
-     * Returns an expression of the last tree as SQL over columns c0, c1, ..., which stand for its nodes of the numbers
-     * `leaves`, with spaces between.
-     * Returns null where the text would not give the same expression again.
+     * Returns an expression of a written tree as SQL over columns c0, c1, ..., which stand for the nodes of
+     * the numbers in `leaves`, with spaces between. Returns null where the text would not give the same expression again.
      */
     public String text(Object session, int number, String leaves) throws Exception {
         Map renamed = new HashMap();
         List columns = new ArrayList();
-        String[] numbers = leaves.isEmpty() ? new String[0] : leaves.split(" ");
-        for (int i = 0; i < numbers.length; i++) {
-            Expression leaf = (Expression) nodes.get(Integer.parseInt(numbers[i]));
+        String[] parts = leaves.isEmpty() ? new String[0] : leaves.split(" ");
+        for (int i = 0; i < parts.length; i++) {
+            Expression leaf = (Expression) nodes.get(Integer.parseInt(parts[i]));
             AttributeReference column = new AttributeReference("c" + i, stored(leaf.dataType()), leaf.nullable(),
                 Metadata.empty(), NamedExpression$.MODULE$.newExprId(), seq(new ArrayList()));
             columns.add(column);
             renamed.put(leaf.canonicalized(), column);
         }
-        for (int i = 0; i < numbers.length; i++) {
-            Expression leaf = (Expression) nodes.get(Integer.parseInt(numbers[i]));
+        for (int i = 0; i < parts.length; i++) {
+            Expression leaf = (Expression) nodes.get(Integer.parseInt(parts[i]));
             // A column of a plan has no names of fields, and its intervals no units.
             DataType type = leaf.dataType();
             if (type.existsRecursively(new IsStruct()) || !type.equals(stored(type))) {

@@ -78,11 +78,12 @@ def plan_of_tree(spark: SparkSession, analyzed: Any, names: Sequence[str] = ()) 
 
 def _plan(spark: SparkSession, analyzed: Any, names: Sequence[str]) -> PlannedTree:
     helper = new_helper(spark)
-    refusals = check_tree(tree_of(helper.json(analyzed)), has_clock=True)
+    nodes: list[SparkTree] = []
+    refusals = check_tree(tree_of(helper.json(analyzed), nodes), has_clock=True)
     if refusals:
         raise NotMaintained(refusals)
     rules = " ".join(_OPTIMIZER + name for name in _RULES)
-    tree = tree_of(helper.json(helper.normalized(analyzed, rules)))
+    tree = tree_of(helper.json(helper.normalized(analyzed, rules)), nodes)
 
     def print_text(number: int, leaves: Sequence[int]) -> str | None:
         """Return the SQL text of an expression over the columns `leaves`; None if it has none."""

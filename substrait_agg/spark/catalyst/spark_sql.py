@@ -45,7 +45,7 @@ def spark_expression(call: Call, arguments: Sequence[SparkColumn]) -> SparkColum
     )
     if expression is None:
         raise _refuse(text, "this release of Spark does not read it")
-    tree = tree_of(helper.json(expression))
+    tree = tree_of(helper.json(expression), [])
     planned = dict(call.options).get(SPARK_VERSION, release_of(spark))
     if planned != release_of(spark):
         raise _refuse(text, f"Spark {planned} planned it, and this is Spark {release_of(spark)}")

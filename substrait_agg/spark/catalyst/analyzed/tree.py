@@ -83,12 +83,17 @@ def without_definitions(
     return tree if same else replace(tree, children=children)
 
 
-def tree_of(text: str) -> SparkTree:
-    """Return the tree of nodes that refer to each other by number, as `Catalyst.json` writes them."""
-    nodes: list[SparkTree] = []
-    for number, node in enumerate(json.loads(text)):
-        nodes.append(_node(number, node, nodes))
-    return nodes[-1]
+def tree_of(text: str, nodes: list[SparkTree]) -> SparkTree:
+    """Return the tree of nodes that refer to each other by number, as `Catalyst.json` writes them.
+
+    Args:
+        text: the nodes that are not among `nodes`, and the number of the root.
+        nodes: those of the trees before; the others are added.
+    """
+    *added, root = json.loads(text)
+    for node in added:
+        nodes.append(_node(len(nodes), node, nodes))
+    return nodes[int(root)]
 
 
 _PLAIN = (
