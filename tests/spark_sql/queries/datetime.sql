@@ -19,7 +19,7 @@ SELECT id, CAST(day AS TIMESTAMP), CAST(ts AS DATE), CAST(tn AS DATE), CAST(ts A
 SELECT id, CAST(ts - TIMESTAMP'2024-01-01 00:00:00' AS STRING), extract(DAY FROM ts - TIMESTAMP'2024-01-01 00:00:00') FROM t;
 SELECT id, to_char(day, 'yyyy'), date(string(day)), timestamp(tn), timestampdiff(MONTH, day, DATE'2024-01-01') FROM t;
 SELECT window.start, count(*) FROM t GROUP BY window(ts, '1 day');
--- refused SQL_NOT_DETERMINISTIC: the date of today
-SELECT id, current_date() IS NULL FROM t WHERE day < DATE'2020-01-01' AND id < 0;
+-- refused SQL_NOT_DETERMINISTIC: the local time
+SELECT id, localtimestamp() IS NULL FROM t WHERE day < DATE'2020-01-01' AND id < 0;
 SELECT id, to_timestamp_ntz('2024-01-01 00:00:00'), to_timestamp_ltz('2024-01-01'), make_ym_interval(1, k) > INTERVAL '1' YEAR, make_dt_interval(k) > INTERVAL '1' DAY FROM t;
 SELECT max(day) - min(day) > INTERVAL '10' DAY, date_add(max(day), 1), datediff(max(day), min(day)) FROM t
