@@ -469,10 +469,13 @@ def test_no_groups_at_all() -> None:
         "list": (I64, list_of(I64)),
         "list_union_distinct": (I64, list_of(I64)),
         "quantile": (I64, list_of(I64)),
+        "count_min_sketch": (I64, Type("binary")),
     }
     for kind in SCANS:
         input_, output = outputs.get(kind, (I64, I64))
-        constant: Any = "," if kind == "string_agg" else 1
-        measure = measure_of(kind, input_, output, constant)
+        constants: tuple[Any, ...] = {"string_agg": (",",), "count_min_sketch": (2, 8, 1)}.get(
+            kind, (1,)
+        )
+        measure = measure_of(kind, input_, output, *constants)
         assert scan(measure, []) == []
         assert len(set(map(repr, scan(measure, [[], []])))) == 1
