@@ -213,10 +213,7 @@ def explain(
     plans = named_plans(plan, mode)
     specs = _specs(plans, sources or {}, mode)
     static = (*static, *(name for name, spec in specs.items() if spec.static))
-    bound = combined_views(
-        {name: _bind(given, mode, specs) for name, given in plans.items()},
-        temporary_views(plan),
-    )
+    bound = combined_views(_bind_all(plan, plans, mode, specs), temporary_views(plan))
     from substrait_agg.report.explained import write_explanation
 
     name = "" if isinstance(plan, Mapping) else next(iter(plans.values())).name
@@ -231,6 +228,18 @@ def explain(
     return write_explanation(
         bound, format, policy, name, static_tables, policies, batches, of_sources
     )
+
+
+def _bind_all(
+    plan: Plans, views: Mapping[str, Plan], mode: Mode, specs: Mapping[str, SourceSpec]
+) -> dict[str, BoundPlan]:
+    """Return the bound plans of views; the roots of one plan are refused with the problems of all."""
+    try:
+        return {name: _bind(view, mode, specs) for name, view in views.items()}
+    except PlanRefused:
+        if isinstance(plan, Mapping):
+            raise
+        raise PlanRefused(checked_problems(_plan(plan), mode, specs)) from None
 
 
 def _bind(plan: Plan, mode: Mode, specs: Mapping[str, SourceSpec]) -> BoundPlan:

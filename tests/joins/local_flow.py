@@ -133,14 +133,20 @@ class LocalFlow:
 
 def _stepped(rows: pa.Table, steps: Sequence[Step]) -> pa.Table:
     if supports_steps(steps):
-        return apply_steps(rows, steps, carried=(WEIGHT,))
+        try:
+            return apply_steps(rows, steps, carried=(WEIGHT,))
+        except expressions.ExpressionFailed as failed:
+            with_spark.check_left_to_spark(failed)
     return steps_with_spark.apply_steps(rows, steps)
 
 
 def evaluate(expression: Expr, columns: Sequence[pa.Array], count: int) -> pa.Array:
     """Return the values of an expression; what has no kernel is computed by the shared Spark."""
     if expressions.supports(expression):
-        return expressions.evaluate(expression, columns, count)
+        try:
+            return expressions.evaluate(expression, columns, count)
+        except expressions.ExpressionFailed as failed:
+            with_spark.check_left_to_spark(failed)
     rows = pa.table(columns, [f"c{i}" for i in range(len(columns))])
     return with_spark.evaluate(expression, rows)
 

@@ -188,6 +188,9 @@ def test_the_problems_of_all_roots_are_reported_once() -> None:
         f"relations[{i}].root.names" for i in (1, 2)
     ]
     assert sum(path.startswith("relations[0]") for _, path in wrong) == 1
+    with pytest.raises(sa.PlanRefused) as refused:
+        sa.explain(json.dumps(plan))
+    assert refused.value.problems == problems
 
 
 def test_the_order_of_the_plans_does_not_matter() -> None:
