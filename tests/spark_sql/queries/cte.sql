@@ -10,5 +10,4 @@ FROM t |> WHERE n > 3 |> AGGREGATE sum(n) AS s GROUP BY k |> WHERE s > 4;
 FROM t |> SELECT id, k |> JOIN u USING (k) |> DROP name |> EXTEND amount * 2 AS twice;
 TABLE u;
 FROM u SELECT id WHERE k = 2;
--- refused SQL_NOT_MAINTAINED: recursion
 WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 5) SELECT i, id FROM r JOIN t ON r.i = t.k
