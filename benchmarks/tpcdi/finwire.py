@@ -185,7 +185,7 @@ def _securities(random: Random, lives: _Lives, of: Ints, names: pa.Array) -> pa.
 
 
 def _financials(random: Random, lives: _Lives, names: pa.Array) -> pa.Table:
-    """A row per company and quarter from its second on: the quarter before is told."""
+    """Return a row per company and quarter, from the second quarter on. Companies report the quarter before."""
     length = np.maximum(lives.end - lives.begin - 1, 0)
     of = np.repeat(np.arange(len(length)), length)
     first = np.repeat(np.cumsum(length) - length, length)

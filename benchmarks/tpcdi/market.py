@@ -95,7 +95,7 @@ class Watches:
         return np.asarray(distinct.filter(pc.invert(taken)))[:count]
 
     def _watched(self, batch: int, begun: Ints, last: Ints, begins: Ints, ends: Ints) -> pa.Table:
-        """Rows of the pairs that begin, and of those that end, in the order of time."""
+        """Return a row for each watch that begins and for each that ends, ordered by time."""
         pair = self._pairs[np.concatenate([begins, ends])]
         seconds = in_office_hours(self._random, np.concatenate([begun, last]))
         order = np.argsort(seconds, kind="stable")

@@ -36,10 +36,6 @@ from substrait_agg.bind.context import columns
 from substrait_agg.bind.rewrite import inputs_of, relations_in, renumber
 from substrait_agg.plan.types import I32, Type
 
-RECURSION = ("system", "recursion")
-"""First parts of the name of the table that stands for the rows of the last level."""
-
-
 LEVEL = I32.as_nullable(False)
 """Type of the level of a row."""
 

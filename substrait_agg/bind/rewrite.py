@@ -112,6 +112,11 @@ def renumber(expression: Expr, places: Mapping[int, int]) -> Expr:
     return rewrite(expression, lambda c: replace(c, ordinal=places[c.ordinal]))
 
 
+def shift_columns(expression: Expr, by: int) -> Expr:
+    """Return an expression whose columns have ordinals greater by `by`."""
+    return rewrite(expression, lambda column: replace(column, ordinal=column.ordinal + by))
+
+
 def renumber_measure(measure: BoundMeasure, places: Mapping[int, int]) -> BoundMeasure:
     """Move a measure to a row in which column `o` has the ordinal ``places[o]``."""
     return replace(

@@ -29,3 +29,6 @@ Its arguments are constants: the name of the recursion, the greatest level, and 
 change. Its value is the level of the row. The second input of the union reads the table
 ``system.recursion.NAME``: the rows of the last level.
 """
+
+RECURSION_TABLE = ("system", "recursion")
+"""First parts of the name of the table that stands for the rows of the last level."""

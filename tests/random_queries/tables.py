@@ -106,7 +106,7 @@ class Table:
 
 
 def versions(seed: int, count: int) -> tuple[dict[str, pa.Table], list[dict[str, set[int]]]]:
-    """Return all rows of each table, and the positions of those that each version has."""
+    """Return the rows of each table, and for each version the positions of its rows."""
     rng = random.Random(seed)
     tables = {name: Table(rng, schema) for name, schema in SCHEMAS.items()}
     made = []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from substrait_agg.bind.bound import BoundJoin, BoundRelation, Call, Expr, JoinKey, JoinKind
 from substrait_agg.bind.context import Schema, is_keyable
 from substrait_agg.bind.joins.conjunctions import (
@@ -13,7 +11,7 @@ from substrait_agg.bind.joins.conjunctions import (
     equality_of,
     sides_of,
 )
-from substrait_agg.bind.rewrite import rewrite
+from substrait_agg.bind.rewrite import shift_columns
 from substrait_agg.plan.types import BOOL, Type
 
 
@@ -75,11 +73,6 @@ def key_of(condition: Expr, width: int) -> JoinKey | None:
     if not (one.type.same_kind(other.type) and is_comparable(one.type)):
         return None
     return JoinKey(one, shift_columns(other, -width), EQUALITIES[equality.function])
-
-
-def shift_columns(expression: Expr, by: int) -> Expr:
-    """Return an expression whose columns have ordinals greater by `by`."""
-    return rewrite(expression, lambda column: replace(column, ordinal=column.ordinal + by))
 
 
 def as_condition(key: JoinKey, left: Expr, right: Expr) -> Call:

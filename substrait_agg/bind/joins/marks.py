@@ -40,9 +40,9 @@ from substrait_agg.bind.joins.conjunctions import (
     sides_of,
 )
 from substrait_agg.bind.joins.failing import can_fail
-from substrait_agg.bind.joins.keys import as_condition, make_join, shift_columns
+from substrait_agg.bind.joins.keys import as_condition, make_join
 from substrait_agg.bind.joins.single_rows import has_one_row
-from substrait_agg.bind.rewrite import rewrite
+from substrait_agg.bind.rewrite import rewrite, shift_columns
 from substrait_agg.functions.aggregates.kinds import MeasureKind
 from substrait_agg.functions.aggregates.types import INTEGERS, POINTS
 from substrait_agg.functions.scalars.catalogue import SCALARS, true_for, turn

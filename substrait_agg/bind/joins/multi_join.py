@@ -25,10 +25,10 @@ from substrait_agg.bind.joins.conjunctions import (
     factor_out,
 )
 from substrait_agg.bind.joins.failing import can_fail
-from substrait_agg.bind.joins.keys import as_condition, is_comparable, make_join, shift_columns
+from substrait_agg.bind.joins.keys import as_condition, is_comparable, make_join
 from substrait_agg.bind.joins.ranges import is_range
 from substrait_agg.bind.joins.single_rows import has_one_row
-from substrait_agg.bind.rewrite import columns_in, larger_than, renumber, rewrite
+from substrait_agg.bind.rewrite import columns_in, larger_than, renumber, rewrite, shift_columns
 
 MAX_INPUTS = 64
 """Largest number of inputs that a side of a join brings into a multi-way join.

@@ -15,7 +15,7 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.bind.joins.conjunctions import conjunction, factor_out, sides_of
 from substrait_agg.bind.joins.failing import can_fail
-from substrait_agg.bind.joins.keys import make_join, shift_columns, split_condition
+from substrait_agg.bind.joins.keys import make_join, split_condition
 from substrait_agg.bind.joins.multi_join import (
     Exprs,
     MultiJoin,
@@ -28,7 +28,7 @@ from substrait_agg.bind.joins.row_numbers import (
     limits_numbers,
     with_numbers_limited,
 )
-from substrait_agg.bind.rewrite import columns_in, inputs_of, with_inputs
+from substrait_agg.bind.rewrite import columns_in, inputs_of, shift_columns, with_inputs
 
 FILTERED_SIDES: dict[JoinKind, frozenset[str]] = {
     "inner": frozenset({"left", "right"}),

@@ -9,12 +9,12 @@ tests the whole condition on the pairs that the range finds.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 from substrait_agg.bind.bound import Call, Column, Constant, Conversion, Expr
 from substrait_agg.bind.joins.conjunctions import conjuncts, sides_of
-from substrait_agg.bind.rewrite import rewrite
+from substrait_agg.bind.rewrite import shift_columns
 from substrait_agg.functions.scalars.catalogue import true_for
 from substrait_agg.plan.types import INTEGER_BITS
 
@@ -97,9 +97,7 @@ def is_range(condition: Expr, width: int) -> bool:
 
 
 def _over_side(expression: Expr, port: int, width: int) -> Expr:
-    if not port:
-        return expression
-    return rewrite(expression, lambda column: replace(column, ordinal=column.ordinal - width))
+    return shift_columns(expression, -width) if port else expression
 
 
 def _steps(part: Expr) -> Iterator[tuple[Expr, Expr | None, bool]]:

@@ -57,11 +57,12 @@ from substrait_agg.bind.plan.window_relations import BoundWindow, with_values
 from substrait_agg.bind.plan_size import MAX_SETS, check_width, too_large
 from substrait_agg.bind.profiles import STANDARD
 from substrait_agg.bind.readings import repeats_key
-from substrait_agg.bind.recursion import RECURSION, RecursionNotSupportedError, make_recursion
+from substrait_agg.bind.recursion import RecursionNotSupportedError, make_recursion
 from substrait_agg.bind.rewrite import renumber
 from substrait_agg.bind.subqueries.decorrelate import NotDecorrelatedError
 from substrait_agg.bind.subqueries.joins import BoundSubquery, SubqueryJoins
 from substrait_agg.functions.signatures.derive import widen
+from substrait_agg.functions.spark_sql import RECURSION_TABLE
 from substrait_agg.plan import model
 from substrait_agg.plan.types import Type, names_by_column, names_width
 from substrait_agg.problems import Problems
@@ -191,7 +192,7 @@ def _source(node: model.ReadRel, context: BindContext) -> Bound:
     """Return the table or the rows, before filter, mask and output mapping."""
     if node.rows is not None:
         return bind_rows(node.rows, node, context)
-    if len(node.names) == len(node.types) and node.table[:-1] == RECURSION:
+    if len(node.names) == len(node.types) and node.table[:-1] == RECURSION_TABLE:
         return BoundRecursiveRows(node.table[-1], node.types, node.path)
     if len(node.names) == len(node.types):
         return BoundRead(

@@ -28,18 +28,13 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.bind.context import columns
 from substrait_agg.bind.joins.conjunctions import EQUALITIES, conjunction, conjuncts, factor_out
-from substrait_agg.bind.joins.keys import (
-    as_condition,
-    is_comparable,
-    make_join,
-    shift_columns,
-    split_condition,
-)
+from substrait_agg.bind.joins.keys import as_condition, is_comparable, make_join, split_condition
 from substrait_agg.bind.rewrite import (
     columns_in,
     expressions_of,
     inputs_of,
     rewrite,
+    shift_columns,
     subexpressions,
 )
 from substrait_agg.functions.aggregates.kinds import MeasureKind

@@ -21,10 +21,10 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.bind.context import columns
 from substrait_agg.bind.joins.conjunctions import conjunction, conjuncts
-from substrait_agg.bind.joins.keys import as_condition, make_join, shift_columns, split_condition
+from substrait_agg.bind.joins.keys import as_condition, make_join, split_condition
 from substrait_agg.bind.joins.marks import mark_join
 from substrait_agg.bind.joins.single_rows import has_one_row
-from substrait_agg.bind.rewrite import columns_in, renumber, rewrite, rewrite_leaves
+from substrait_agg.bind.rewrite import columns_in, renumber, rewrite, rewrite_leaves, shift_columns
 from substrait_agg.bind.subqueries.decorrelate import (
     Decorrelated,
     Exprs,

@@ -112,8 +112,8 @@ public class Catalyst {
     }
 
     /**
-     * Makes a table a temporary view without rows, of columns as a type in JSON. It is a stream, so it can be read as a table and as a stream, and
-     * Spark refuses to compute what reads it.
+     * Makes a table a temporary view without rows, with its columns as a type in JSON. It is a stream, so it can be
+     * read as a table and as a stream, and Spark refuses to compute what reads it.
      */
     public void placeView(org.apache.spark.sql.classic.SparkSession session, String name, String columns) {
         LogicalPlan view = rows(name, (StructType) DataType.fromJson(columns), true);

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from substrait_agg.functions.spark_sql import RECURSION, SPARK_URN
+from substrait_agg.functions.spark_sql import RECURSION, RECURSION_TABLE, SPARK_URN
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 from substrait_agg.spark.catalyst.analyzed.tree import OutputColumn, SparkTree
 from substrait_agg.spark.catalyst.translation.aggregates import (
@@ -408,7 +408,7 @@ def _recursion(tree: SparkTree, context: PlanContext) -> Relation:
 def _last_level(tree: SparkTree, context: PlanContext) -> Relation:
     """Return the rows of the last level of a recursion, which its step reads."""
     columns = [OutputColumn(c.id, c.name, c.type, True) for c in tree.output]
-    table = ("system", "recursion", context.recursion(tree.fields["loopId"]))
+    table = (*RECURSION_TABLE, context.recursion(tree.fields["loopId"]))
     return read(table, columns, replace(context, read_ids=frozenset(c.id for c in columns)))
 
 
