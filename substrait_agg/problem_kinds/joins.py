@@ -180,13 +180,6 @@ JOINS: tuple[ProblemKind, ...] = kinds(
          "LIMIT means."),
     ),
     (
-        "FETCH_TIES_NOT_SUPPORTED", "error", "error",
-        "the top-n keeps rows that tie with its last row, which is not supported",
-        "set the mode to rows only, or compute a rank and filter by it",
-        ("A limit of this program: a fetch has a fixed number of rows. With ties the number depends on the values "
-         "(specification, Top-N Operation)."),
-    ),
-    (
         "FETCH_NULL", "info", "info",
         "the {name} of the fetch is null, which means {meaning}",
         "omit the field",

@@ -232,12 +232,14 @@ def test_a_top_n_sorts_its_input_again() -> None:
     ]
 
 
-def test_ties_are_refused_and_a_missing_mode_means_rows() -> None:
+def test_ties_are_kept_and_a_missing_mode_means_rows() -> None:
     place = f"{ROOT}.top_n.mode"
     count = {"count": lit("10")}
-    assert found(plan(top_n(mode="WITH_TIES", **count), 3)) == [
-        ("error", "FETCH_TIES_NOT_SUPPORTED", place)
-    ]
+    for mode in MODES:
+        assert found(plan(top_n(mode="WITH_TIES", **count), 3), mode) == []
+    for amounts in ({}, {"count": lit("0")}, {"offset": lit("3")}):
+        ties, rows = (plan(top_n(mode=m, **amounts), 3) for m in ("WITH_TIES", "ROWS_ONLY"))
+        assert bound(ties).fingerprint == bound(rows).fingerprint
     assert found(plan(top_n(mode="UNSPECIFIED", **count), 3)) == [
         ("info", "FETCH_MODE_MISSING", place)
     ]

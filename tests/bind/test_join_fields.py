@@ -159,7 +159,6 @@ MISTAKES: dict[str, list[Mistake]] = {
     "TopNRel": [
         *COMMON, *INPUT, *SORTED, *_window("offset", "offset"), *_window("count", "count"),
         Mistake("mode", "unset", {"mode": GONE}, "FETCH_MODE_MISSING", ".mode", "info"),
-        Mistake("mode", "with ties", {"mode": 2}, "FETCH_TIES_NOT_SUPPORTED", ".mode"),
         Mistake("mode", "an unknown number", {"mode": 9}, "VALUE_INVALID", ".mode"),
     ],
 }  # fmt: skip

@@ -102,8 +102,6 @@ FETCHES = (
             _sorted_fetch(offset_expr=literal(null={"i64": NULLABLE}), count_expr=NUMBER), ".offset_expr"),
     Mistake("a top-n that does not say what ties are", "FETCH_MODE_MISSING", READ_REL,
             wrapping("top_n", sorts=[BY_FIRST], count=NUMBER), ".mode"),
-    Mistake("a top-n with ties", "FETCH_TIES_NOT_SUPPORTED", READ_REL,
-            wrapping("top_n", sorts=[BY_FIRST], count=NUMBER, mode=2), ".mode"),
     Mistake("a top-n without keys", "SORT_KEYS_MISSING", READ_REL,
             wrapping("top_n", count=NUMBER, mode=1), "", (("FETCH_WITHOUT_SORT", ""),),
             "rows have no order then"),

@@ -10,6 +10,9 @@ from substrait_agg.bind.aggregates.order import DIRECTIONS
 from substrait_agg.bind.bound import (
     BoundFetch,
     BoundProject,
+    BoundRelation,
+    BoundWindowFunction,
+    BoundWindowValues,
     Call,
     Column,
     Constant,
@@ -30,7 +33,7 @@ from substrait_agg.bind.places import expression_place
 from substrait_agg.bind.rewrite import columns_in, renumber
 from substrait_agg.functions.aggregates.types import ORDERED
 from substrait_agg.plan import model
-from substrait_agg.plan.types import INTEGER_BITS
+from substrait_agg.plan.types import I64, INTEGER_BITS
 
 NOT_IN_OUTPUT = "SORT_KEY_NOT_IN_OUTPUT"
 
@@ -174,8 +177,20 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "multiply": operator.mul,
 }
 
-Window = tuple[int, int | None]
-"""Number of rows to skip, and the largest number of rows (None: all)."""
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The rows that a fetch keeps.
+
+    Attributes:
+        offset: number of rows to skip.
+        count: largest number of rows; None is all.
+        with_ties: whether rows with the sort keys of the last row are kept, too.
+    """
+
+    offset: int
+    count: int | None
+    with_ties: bool
 
 
 def bind_fetch(node: model.FetchRel, ordered: Ordered, context: BindContext) -> Ordered:
@@ -192,18 +207,17 @@ def bind_fetch(node: model.FetchRel, ordered: Ordered, context: BindContext) -> 
         return ordered
     if not _sorts(ordered):
         _report_no_order(node, ordered, context)
-    return _fetch(ordered, (offset or 0, count), node.path, context)
+    window = _Window(offset or 0, count, node.mode == "with_ties")
+    return _fetch(ordered, window, node.path, context)
 
 
 def _check_message(node: model.FetchRel, context: BindContext) -> None:
-    """Report fields that the message leaves open, and the unsupported option to keep ties."""
+    """Report fields that the message leaves open."""
     old = context.release is not None and context.release < COUNT_OPTIONAL_SINCE
     if node.count_missing and old:
         context.report("FETCH_COUNT_UNCLEAR", node.path)
     if node.mode == "unspecified":
         context.report("FETCH_MODE_MISSING", f"{node.path}.mode")
-    elif node.mode == "with_ties":
-        context.report("FETCH_TIES_NOT_SUPPORTED", f"{node.path}.mode")
 
 
 def _report_no_order(node: model.FetchRel, ordered: Ordered, context: BindContext) -> None:
@@ -215,7 +229,7 @@ def _report_no_order(node: model.FetchRel, ordered: Ordered, context: BindContex
 # --- order -------------------------------------------------------------------------------------
 
 
-def _fetch(ordered: Ordered, window: Window, path: str, context: BindContext) -> Ordered:
+def _fetch(ordered: Ordered, window: _Window, path: str, context: BindContext) -> Ordered:
     """Return the rows of a window of the order."""
     relation, order, below = ordered.relation, ordered.order, ordered.below
     if isinstance(relation, Opaque):
@@ -232,8 +246,25 @@ def _fetch(ordered: Ordered, window: Window, path: str, context: BindContext) ->
             context.report(NOT_IN_OUTPUT, key.field.path)
     for key in keys:
         _check_key(key, context)
-    fetch = BoundFetch(relation, _sorts(ordered), *window, relation.types, path)
-    return Ordered(fetch, used_order(order))
+    sorts, count = _sorts(ordered), window.count
+    if count and window.with_ties:
+        relation, count = _with_ties(relation, sorts, window.offset + count, path), None
+    if window.offset or count is not None:
+        relation = BoundFetch(relation, sorts, window.offset, count, relation.types, path)
+    return Ordered(relation, used_order(order))
+
+
+def _with_ties(
+    relation: BoundRelation, sorts: tuple[MeasureSort, ...], last: int, path: str
+) -> BoundRelation:
+    """Return the rows whose rank is at most `last`; without sort keys all rows tie."""
+    if not sorts:
+        return relation
+    type_ = I64.as_nullable(False)
+    rank = BoundWindowFunction("rank", (), 0, None, None, type_, "rank", path)
+    types = (*relation.types, type_)
+    ranks = BoundWindowValues(relation, sorts, (), (rank,), types, path, last)
+    return BoundProject(ranks, columns(relation.types), relation.types, path)
 
 
 def _check_key(key: OrderKey, context: BindContext) -> None:

@@ -182,7 +182,9 @@ def value_changes(spec: WindowSpec, groups: OrderedGroups) -> list[RowChanges]:
         return []
     changes = []
     rest = np.flatnonzero(~first_changed(groups).end)
-    rows, spare = None if spec.last is None else spec.last + SPARE_ROWS, NEAREST_ROWS
+    # More than so many rows are too many anyway.
+    rows = None if spec.last is None else min(spec.last + SPARE_ROWS, 2 * MOST_ROWS)
+    spare = NEAREST_ROWS
     while len(rest):
         ranges = _ranges_to_read(spec, groups, rows, spare)
         sizes = ranges.sizes[rest]
