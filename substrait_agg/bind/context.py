@@ -108,6 +108,7 @@ class BindContext:
         outer: columns of the rows around the enclosing subqueries, the innermost last.
         added: collects the subqueries and window functions of the expressions that are bound, whose
             values relations below add; None where none can be computed.
+        adds_windows: whether `added` takes window functions.
         same_rows: relations to which window functions have added columns.
         bind_input: binds a relation within an expression.
         bind_window: binds a window function within an expression.
@@ -129,6 +130,7 @@ class BindContext:
     parameters: tuple[Schema, ...] = ()
     outer: tuple[Schema | None, ...] = ()
     added: list[Any] | None = None
+    adds_windows: bool = False
     same_rows: SameRows = field(default_factory=dict)
     bind_input: Callable[[Any, BindContext], Bound] | None = None
     bind_window: Callable[[Any, Schema | None, BindContext], Expr] | None = None
@@ -149,6 +151,10 @@ class BindContext:
         if len(self.problems.items) >= MAX_PROBLEMS:
             raise PlanLimitExceeded("TOO_MANY_PROBLEMS", path, limit=MAX_PROBLEMS)
         self.problems.add(code, path, note, self.profile.producer if note else "", **params)
+
+    def adding(self, added: list[Any] | None, *, windows: bool = False) -> BindContext:
+        """Return the context of expressions whose subqueries and window functions `added` collects."""
+        return replace(self, added=added, adds_windows=windows)
 
     def reported_at(self, path: str) -> bool:
         """Return whether a problem is reported at exactly this path.

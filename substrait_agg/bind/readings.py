@@ -139,15 +139,28 @@ def aggregate_below(node: Any) -> model.AggregateRel | None:
     return node if isinstance(node, model.AggregateRel) and node.emit is None else None
 
 
+def expressions_of(node: Any) -> Iterator[Any]:
+    """Yield the expressions that a decoded relation computes itself; None for a missing one."""
+    match node:
+        case model.ProjectRel(expressions=expressions) | model.WindowRel(functions=expressions):
+            yield from expressions
+        case model.FilterRel(condition=condition) | model.ReadRel(filter=condition):
+            yield condition
+        case model.SortRel(sorts=sorts) | model.FetchRel(sorts=sorts):
+            yield from (s.expression for s in sorts)
+        case model.AggregateRel(grouping_expressions=keys, measures=measures):
+            yield from keys
+            for measure in measures:
+                yield from (*measure.arguments, *(s.expression for s in measure.sorts))
+                yield measure.filter
+        case model.JoinRel(keys=pairs, condition=condition, post_filter=post_filter):
+            yield from (side for pair in pairs for side in (pair.left, pair.right))
+            yield from (condition, post_filter)
+
+
 def _subqueries(node: Any) -> Iterator[Any]:
-    """Yield the relations of the subqueries in the expressions of a filter or projection."""
-    waiting: list[Any] = []
-    if isinstance(node, model.FilterRel):
-        waiting = [node.condition]
-    elif isinstance(node, model.ProjectRel):
-        waiting = [*reversed(node.expressions)]
-    elif isinstance(node, model.WindowRel):
-        waiting = [*reversed(node.functions)]
+    """Yield the relations of the subqueries in the expressions of a relation."""
+    waiting = [*expressions_of(node)][::-1]
     while waiting:
         expression = waiting.pop()
         if isinstance(expression, model.Subquery):

@@ -319,8 +319,8 @@ EXPRESSIONS: tuple[ProblemKind, ...] = kinds(
     (
         "SUBQUERY_NOT_SUPPORTED", "error", "error",
         "the subquery cannot be written as a join: it is or reads an outer column {place}",
-        ("write the subquery as a join, or move it: subqueries are computed in filters and projections, and read outer "
-         "columns in filters; below an aggregate these are equalities"),
+        ("write the subquery as a join, or move it into a projection: subqueries read outer columns in filters; below an "
+         "aggregate these are equalities"),
         ("A limit of this program: subqueries become joins. An outer column of the next query around is read by the join, "
          "so a condition on it can be moved up to there, but not out of a set operation, a fetch or the padded input of "
          "an outer join."),

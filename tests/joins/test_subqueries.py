@@ -295,16 +295,6 @@ def test_what_no_join_computes_is_refused(name: str) -> None:
     assert errors[0].path.startswith("relations[0].root.input.filter")
 
 
-def test_a_subquery_outside_of_filters_and_projections_is_refused() -> None:
-    b = Builder()
-    q = Queries(b)
-    relation = aggregate(read("t", T), [exists(q.of_key())], [b.measure("count", output="i64!")])
-    errors = [
-        p for p in sa.validate(b.plan(relation, "e", "n").encode()).problems if p.level == "error"
-    ]
-    assert [p.code for p in errors] == ["SUBQUERY_NOT_SUPPORTED"]
-
-
 def test_a_fetch_by_a_key_of_the_outer_query(tmp_path: Path) -> None:
     """The order goes through the joins of a projection, as long as its key is a column."""
     b = Builder()

@@ -30,6 +30,7 @@ from substrait_agg.bind.context import (
 from substrait_agg.bind.expressions.binder import bind_expression
 from substrait_agg.bind.expressions.windows import is_window_key, move_windows_up
 from substrait_agg.bind.places import expression_place
+from substrait_agg.bind.subqueries.joins import BoundSubquery, with_subqueries
 from substrait_agg.functions.signatures.derive import FLOATS
 from substrait_agg.plan import model
 
@@ -45,7 +46,9 @@ def bind_aggregate(node: model.AggregateRel, source: Bound, context: BindContext
     """
     schema = None if isinstance(source, Opaque) else source.types
     sets = check_sets(node, context)
-    keys = tuple(_key(e, schema, context) for e in node.grouping_expressions)
+    added: list[BoundSubquery] = []
+    inside = context.adding(added)
+    keys = tuple(_key(e, schema, inside) for e in node.grouping_expressions)
     bitmask = context.profile.grouping_bitmask and not is_unknown(*keys)
     if not context.profile.grouping_bitmask:
         report_repeated(node, keys, sets, context)
@@ -53,9 +56,11 @@ def bind_aggregate(node: model.AggregateRel, source: Bound, context: BindContext
     if bitmask and sets is not None:
         keys, sets = merged_keys(keys, sets)
     info = GroupingInfo(keys, sets or ())
-    measures = tuple(_measure(m, schema, info, context) for m in node.measures)
+    measures = tuple(_measure(m, schema, info, inside) for m in node.measures)
     _report_equal(measures, context)
-    source, keys = move_windows_up(node, source, keys, measures, context)
+    read = frozenset(o for subquery in added for o in subquery.reads)
+    source, keys = move_windows_up(node, source, keys, (measures, read), context)
+    source = with_subqueries(source, added, node.path, context)
     if sets is None or _layout_unknown(node, keys, sets, context):
         return Opaque(node.path)
     # Keep the columns of parts with reported problems, so that their readers can be checked.

@@ -25,7 +25,7 @@ from substrait_agg.bind.bound import (
 from substrait_agg.bind.context import BindContext, GroupingInfo, is_unknown
 from substrait_agg.bind.places import argument_place
 from substrait_agg.bind.plan_size import too_large
-from substrait_agg.bind.readings import aggregate_below, inputs_of
+from substrait_agg.bind.readings import aggregate_below, expressions_of, inputs_of
 from substrait_agg.plan import model
 from substrait_agg.plan.types import BOOL, I32, SIGNED, Type
 
@@ -199,7 +199,7 @@ def addressed_wider(relations: Iterable[Any]) -> frozenset[int]:
 def _reaches(node: Any, source: model.AggregateRel) -> bool:
     """Return whether `node` refers to the column after the last one of `source`."""
     width = len(source.grouping_expressions) + len(source.measures)
-    expressions = tuple(_read_by(node))
+    expressions = tuple(expressions_of(node))
     if (
         isinstance(node, model.ProjectRel)
         and node.emit
@@ -207,21 +207,6 @@ def _reaches(node: Any, source: model.AggregateRel) -> bool:
     ):
         return True
     return any(ordinal == width for e in expressions for ordinal in columns_read(e))
-
-
-def _read_by(node: Any) -> Iterator[Any]:
-    match node:
-        case model.ProjectRel(expressions=expressions) | model.WindowRel(functions=expressions):
-            yield from expressions
-        case model.FilterRel(condition=condition):
-            yield condition
-        case model.SortRel(sorts=sorts) | model.FetchRel(sorts=sorts):
-            yield from (s.expression for s in sorts)
-        case model.AggregateRel(grouping_expressions=keys, measures=measures):
-            yield from keys
-            for measure in measures:
-                yield from (*measure.arguments, *(s.expression for s in measure.sorts))
-                yield from () if measure.filter is None else (measure.filter,)
 
 
 def columns_read(expression: Any) -> Iterator[int]:

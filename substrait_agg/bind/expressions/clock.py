@@ -11,7 +11,7 @@ from functools import cache
 from substrait_agg.bind.bound import BoundAggregate, BoundMeasure, BoundRead, Column, Expr
 from substrait_agg.bind.context import BindContext, unknown
 from substrait_agg.bind.conversions import convert
-from substrait_agg.bind.expressions.subqueries import add_column
+from substrait_agg.bind.expressions.subqueries import NO_RELATION, add_column
 from substrait_agg.bind.subqueries.decorrelate import Decorrelated
 from substrait_agg.bind.subqueries.joins import BoundSubquery
 from substrait_agg.connect.protocol import CLOCK_COLUMNS, CLOCK_TABLE
@@ -36,7 +36,7 @@ def bind_context_variable(
     if width is None:
         return unknown()
     if context.added is None or context.parameters:
-        kind = f"{node.name} outside of filters and projections"
+        kind = f"{node.name} {NO_RELATION}"
         context.report("EXPRESSION_NOT_SUPPORTED", node.path, kind=kind)
         return unknown()
     clock = _clock(_ORDINALS[node.name])

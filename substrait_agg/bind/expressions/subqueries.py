@@ -27,6 +27,9 @@ from substrait_agg.bind.subqueries.joins import BoundSubquery
 from substrait_agg.plan import model
 from substrait_agg.plan.types import BOOL
 
+NO_RELATION = "in a lambda or a number of rows"
+"""Where expressions are that no relation below computes."""
+
 
 def bind_outer_column(node: model.OuterRef, context: BindContext) -> Expr:
     """Return the column of the enclosing query that a reference in a subquery has."""
@@ -53,8 +56,7 @@ def bind_subquery(
     if isinstance(relation, Opaque) or schema is None or is_unknown(*values):
         return unknown()
     if context.added is None or context.parameters:
-        place = "outside of filters and projections"
-        context.report("SUBQUERY_NOT_SUPPORTED", node.path, place=place)
+        context.report("SUBQUERY_NOT_SUPPORTED", node.path, place=NO_RELATION)
         return unknown()
     width = {"scalar": 1, "exists": len(relation.types)}.get(node.kind, len(values))
     if len(relation.types) != width:
@@ -109,7 +111,7 @@ def _bound_within(node: model.Relation, schema: Schema | None, context: BindCont
     """Bind the relation of a subquery, whose outer columns are those of `schema`."""
     if context.bind_input is None:
         return Opaque(node.path)
-    return context.bind_input(node, replace(context, added=None, outer=(*context.outer, schema)))
+    return context.bind_input(node, replace(context.adding(None), outer=(*context.outer, schema)))
 
 
 def _without_limit(relation: BoundRelation) -> BoundRelation:

@@ -8,7 +8,7 @@ only as a grouping expression, the call moves up into the aggregate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -64,6 +64,8 @@ def is_window(expression: Expr) -> TypeGuard[Call]:
 def is_window_key(key: Expr, source: Bound) -> bool:
     """Return whether a key is a window, also if a projection below computes it."""
     while isinstance(key, Column) and isinstance(source, BoundProject | BoundFilter):
+        if key.ordinal >= len(source.types):
+            return False  # the value of a subquery
         key = source.expressions[key.ordinal] if isinstance(source, BoundProject) else key
         source = source.input
     row = SCALARS.get(key.function) if isinstance(key, Call) else None
@@ -145,7 +147,7 @@ def move_windows_up(
     node: model.AggregateRel,
     source: Bound,
     keys: tuple[Expr, ...],
-    measures: Sequence[BoundMeasure | None],
+    readers: tuple[Sequence[BoundMeasure | None], Collection[int]],
     context: BindContext,
 ) -> tuple[Bound, tuple[Expr, ...]]:
     """Move windows from a projection up into the aggregate, and check the grouping expressions.
@@ -154,7 +156,7 @@ def move_windows_up(
         node: the aggregate as the plan writes it.
         source: its bound input.
         keys: its grouping expressions.
-        measures: the bound measures; None for a measure with problems.
+        readers: the bound measures, None for one with problems, and the columns that subqueries read.
         context: lists the windows of the plan; valid ones are struck off.
 
     Returns:
@@ -162,13 +164,18 @@ def move_windows_up(
     """
     if not context.windows:
         return source, keys
+    measures, read = readers
     for written in node.grouping_expressions:
         if context.windows.get(written.path) in keys:
             context.windows[written.path] = None
     others = [e for m in measures if m for e in m.expressions]
     for ordinal, key in enumerate(keys):
         rest = (*keys[:ordinal], *keys[ordinal + 1 :], *others)
-        if isinstance(source, Opaque) or not isinstance(key, Column) or _reads(rest, key.ordinal):
+        if isinstance(source, Opaque) or not isinstance(key, Column):
+            continue
+        # Columns behind those of the input are values of subqueries.
+        own = key.ordinal < len(source.types) and key.ordinal not in read
+        if not own or _reads(rest, key.ordinal):
             continue
         moved = _moved_up(source, key.ordinal, context)
         if moved is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from substrait_agg.bind.bound import BoundProject, BoundRelation, Call, Expr, JoinKey, JoinKind
@@ -23,6 +24,9 @@ from substrait_agg.bind.joins.keys import is_comparable, make_join, split_condit
 from substrait_agg.bind.joins.marks import can_be_null, is_nullable_key, mark_join
 from substrait_agg.bind.joins.null_aware import is_null_aware, null_aware_join
 from substrait_agg.bind.rewrite import renumber
+from substrait_agg.bind.subqueries.conditions import SplitCondition
+from substrait_agg.bind.subqueries.decorrelate import NotDecorrelatedError
+from substrait_agg.bind.subqueries.joins import BoundSubquery
 from substrait_agg.plan import model
 
 KINDS: dict[str, tuple[JoinKind, bool]] = {
@@ -46,16 +50,47 @@ def bind_join(node: model.JoinRel, left: Bound, right: Bound, context: BindConte
     """Bind a join whose inputs are bound. The post-join filter is left out.
 
     Returns:
-        The join, below a projection if its inputs are swapped; opaque if its columns are unknown.
+        The join, below a projection if its inputs are swapped or have values of subqueries; opaque if
+        its columns are unknown.
     """
     kind = _kind(node, context)
     schemas = schema_of(left), schema_of(right)
-    keys = _written_keys(node, schemas, context)
-    condition = _condition(node, schemas, context)
+    of_keys: _OfKeys = ([], [])
+    of_condition: list[BoundSubquery] = []
+    keys = _written_keys(node, schemas, of_keys, context)
+    condition = _condition(node, schemas, context.adding(of_condition))
     if isinstance(left, Opaque) or isinstance(right, Opaque) or kind is None:
         return Opaque(node.path)
-    width = len(left.types)
-    equalities, residual = split_condition(condition, width)
+    if not of_condition and not any(of_keys):
+        return _match(node, kind, (left, right), keys, condition, context)
+    paths = node.path, node.path if node.condition is None else node.condition.path
+    split = SplitCondition(kind, (len(left.types), len(right.types)), of_keys, of_condition)
+    try:
+        split.add(condition)
+    except NotDecorrelatedError as error:
+        context.report("SUBQUERY_NOT_SUPPORTED", paths[1], place=str(error))
+        return Opaque(node.path)
+    inputs = split.inputs((left, right), paths, context)
+    return split.output(_match(node, kind, inputs, keys, split.tested(), context), paths, context)
+
+
+_OfKeys = tuple[list[BoundSubquery], list[BoundSubquery]]
+"""The subqueries of the keys of each input."""
+
+
+def _match(
+    node: model.JoinRel,
+    kind: tuple[JoinKind, bool],
+    inputs: Sequence[Bound],
+    keys: tuple[JoinKey, ...],
+    condition: Expr | None,
+    context: BindContext,
+) -> Bound:
+    """Return the join of its inputs, or of the swapped ones."""
+    left, right = inputs
+    if isinstance(left, Opaque) or isinstance(right, Opaque):
+        return Opaque(node.path)
+    equalities, residual = split_condition(condition, len(left.types))
     if len(keys) < len(node.keys):
         # A key has a problem, so it is not known what matches.
         residual = conjunction((unknown(), *conjuncts(residual)))
@@ -94,19 +129,19 @@ def _condition(node: model.JoinRel, schemas: Schemas, context: BindContext) -> E
 
 
 def _written_keys(
-    node: model.JoinRel, schemas: Schemas, context: BindContext
+    node: model.JoinRel, schemas: Schemas, of_keys: _OfKeys, context: BindContext
 ) -> tuple[JoinKey, ...]:
     """Bind the keys of a hash or merge join."""
-    keys = (_written_key(key, schemas, context) for key in node.keys)
+    keys = (_written_key(key, schemas, of_keys, context) for key in node.keys)
     return tuple(key for key in keys if key is not None)
 
 
 def _written_key(
-    key: model.ComparisonKey, schemas: Schemas, context: BindContext
+    key: model.ComparisonKey, schemas: Schemas, of_keys: _OfKeys, context: BindContext
 ) -> JoinKey | None:
     sides = (
-        bind_expression(key.left, schemas[0], context),
-        bind_expression(key.right, schemas[1], context),
+        bind_expression(key.left, schemas[0], context.adding(of_keys[0])),
+        bind_expression(key.right, schemas[1], context.adding(of_keys[1])),
     )
     _check_comparison(key, context)
     if is_unknown(*sides):

@@ -10,7 +10,6 @@ from typing import Any
 from substrait_agg.bind.aggregates.binder import bind_aggregate
 from substrait_agg.bind.aggregates.grouping_sets import columns_read, with_repeated_keys
 from substrait_agg.bind.bound import (
-    BoundFilter,
     BoundRead,
     BoundRecursiveRows,
     BoundRelation,
@@ -60,7 +59,7 @@ from substrait_agg.bind.readings import repeats_key
 from substrait_agg.bind.recursion import RecursionNotSupportedError, make_recursion
 from substrait_agg.bind.rewrite import renumber
 from substrait_agg.bind.subqueries.decorrelate import NotDecorrelatedError
-from substrait_agg.bind.subqueries.joins import BoundSubquery, SubqueryJoins
+from substrait_agg.bind.subqueries.joins import BoundSubquery, filter_by, with_subqueries
 from substrait_agg.functions.signatures.derive import widen
 from substrait_agg.functions.spark_sql import RECURSION_TABLE
 from substrait_agg.plan import model
@@ -240,27 +239,16 @@ def _filter_rows(
     ordered: Ordered, condition: model.Expression, path: str, context: BindContext
 ) -> Ordered:
     source = ordered.relation
-    added: list[BoundSubquery | BoundWindow] = []
-    bound = bind_condition(condition, schema_of(source), replace(context, added=added))
-    subqueries = [value for value in added if isinstance(value, BoundSubquery)]
-    windows = [value for value in added if isinstance(value, BoundWindow)]
-    for window in windows:
-        context.report("WINDOW_FUNCTION_MISPLACED", window.path, name=window.name)
+    added: list[BoundSubquery] = []
+    bound = bind_condition(condition, schema_of(source), context.adding(added))
     constant = constant_in(bound)
     if constant is not None:
         effect = "every row passes" if constant.value else "no row passes"
         value = "null" if constant.value is None else str(constant.value).lower()
         context.report("FILTER_CONSTANT", condition.path, value=value, effect=effect)
-    if isinstance(source, Opaque) or windows:
+    if isinstance(source, Opaque):
         return ordered
-    if not subqueries:
-        return Ordered(BoundFilter(source, bound, source.types, path), ordered.order)
-    try:
-        joins = SubqueryJoins(source, subqueries)
-        return Ordered(joins.filter_rows(bound, path), ordered.order)
-    except NotDecorrelatedError as error:
-        context.report("SUBQUERY_NOT_SUPPORTED", condition.path, place=str(error))
-        return Ordered(Opaque(path))
+    return Ordered(filter_by(source, bound, added, (path, condition.path), context), ordered.order)
 
 
 def _project(node: model.ProjectRel, context: BindContext) -> Ordered:
@@ -314,30 +302,31 @@ def _bind_expressions(
     """
     types = schema_of(source.relation)
     added: list[BoundSubquery | BoundWindow] = []
-    inside = replace(context, added=added)
+    inside = context.adding(added, windows=True)
     expressions = tuple(bind_projected(e, types, inside) for e in written)
-    if any(map(is_unnest, expressions)):
-        return _with_elements(source, expressions, path, context, alone=not added)
     if any(map(is_recursion, expressions)):
         return _with_levels(source, expressions, path, context)
-    if not added or isinstance(source.relation, Opaque):
-        return source, expressions
-    try:
-        relation, places = with_values(source.relation, added, context.same_rows)
-    except NotDecorrelatedError as error:
-        context.report("SUBQUERY_NOT_SUPPORTED", path, place=str(error))
-        return None
-    # What was below a projection is not below the joins.
-    return Ordered(relation, source.order), tuple(renumber(e, places) for e in expressions)
+    if added and not isinstance(source.relation, Opaque):
+        try:
+            relation, places = with_values(source.relation, added, context.same_rows)
+        except NotDecorrelatedError as error:
+            context.report("SUBQUERY_NOT_SUPPORTED", path, place=str(error))
+            return None
+        # What was below a projection is not below the joins.
+        source = Ordered(relation, source.order)
+        expressions = tuple(renumber(e, places) for e in expressions)
+    if any(map(is_unnest, expressions)):
+        return _with_elements(source, expressions, path, context)
+    return source, expressions
 
 
 def _with_elements(
-    source: Ordered, expressions: tuple[Expr, ...], path: str, context: BindContext, *, alone: bool
+    source: Ordered, expressions: tuple[Expr, ...], path: str, context: BindContext
 ) -> tuple[Ordered, tuple[Expr, ...]] | None:
     """Return a row per element of the list of which a projection has the elements as a column."""
     lists = [e for e in expressions if isinstance(e, Call) and is_unnest(e)]
-    if len(lists) > 1 or not alone or isinstance(source.relation, Opaque):
-        reason = "a projection has one list that becomes rows, and no subquery or window beside it"
+    if len(lists) > 1 or isinstance(source.relation, Opaque):
+        reason = "a projection has one list that becomes rows"
         context.report("SPARK_EXPRESSION_INVALID", path, reason=reason)
         return None
     (call,) = lists
@@ -451,12 +440,15 @@ def _sort_rows(
     if not sorts:
         context.report("SORT_KEYS_MISSING", path)
         return Ordered(source)
-    keys = []
+    keys, types = [], schema_of(source)
+    added: list[BoundSubquery] = []
     for field in sorts:
         _check_direction(field, context)
-        bound = bind_expression(field.expression, schema_of(source), context)
+        bound = bind_expression(field.expression, types, context.adding(added))
         keys.append(order_key(field, bound))
-    return Ordered(source, RelationOrder(tuple(keys), path))
+    with_keys = with_subqueries(source, added, path, context)
+    ordered = Ordered(with_keys, RelationOrder(tuple(keys), path))
+    return project_order(ordered, columns(types), path) if added and types is not None else ordered
 
 
 def _check_direction(field: model.SortField, context: BindContext) -> None:

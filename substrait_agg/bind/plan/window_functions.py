@@ -59,8 +59,8 @@ def bind_window(node: model.WindowCall, schema: Schema | None, context: BindCont
     """Return the value of a window function: a column that a relation below adds."""
     added = context.added
     # There is no window function within another.
-    window = _bind(node, schema, replace(context, added=None))
-    if added is None or context.parameters:
+    window = _bind(node, schema, context.adding(added))
+    if added is None or not context.adds_windows or context.parameters:
         context.report("WINDOW_FUNCTION_MISPLACED", node.path, name=_name(node))
         return unknown()
     if window is None or schema is None:

@@ -103,16 +103,31 @@ def with_values(
     """
     relation, width = base, len(base.types)
     places = {ordinal: ordinal for ordinal in range(width)}
-    for number, value in enumerate(added):
-        if isinstance(value, BoundSubquery):
-            relation = value.add_column(relation, places)
-            places[width + number] = len(relation.types) - 1
+    relation = _with_subqueries(relation, added, width, places)
     windows = {n: value for n, value in enumerate(added) if isinstance(value, BoundWindow)}
     if windows:
-        values = tuple(windows.values())
+        values = tuple(window.renumber(places) for window in windows.values())
+        read = (c.ordinal for w in values for e in w.expressions for c in columns_in(e))
+        base = relation if max(read, default=0) >= width else base
         relation, ordinals = _with_windows(relation, base, values, same_rows)
         places.update({width + n: o for n, o in zip(windows, ordinals, strict=True)})
-    return relation, places
+    return _with_subqueries(relation, added, width, places), places
+
+
+def _with_subqueries(
+    relation: BoundRelation,
+    added: Sequence[BoundSubquery | BoundWindow],
+    width: int,
+    places: dict[int, int],
+) -> BoundRelation:
+    """Add the values of the subqueries that read only columns in `places`, and put them there."""
+    for ordinal, value in enumerate(added, width):
+        if isinstance(value, BoundWindow) or ordinal in places:
+            continue
+        if value.reads <= places.keys():
+            relation = value.add_column(relation, places)
+            places[ordinal] = len(relation.types) - 1
+    return relation
 
 
 def _with_windows(

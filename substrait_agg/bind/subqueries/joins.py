@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from substrait_agg.bind.bound import (
     BoundAggregate,
@@ -19,12 +19,19 @@ from substrait_agg.bind.bound import (
     JoinKind,
     OuterColumn,
 )
-from substrait_agg.bind.context import columns
+from substrait_agg.bind.context import BindContext, Bound, Opaque, columns
 from substrait_agg.bind.joins.conjunctions import conjunction, conjuncts
 from substrait_agg.bind.joins.keys import as_condition, make_join, split_condition
 from substrait_agg.bind.joins.marks import mark_join
 from substrait_agg.bind.joins.single_rows import has_one_row
-from substrait_agg.bind.rewrite import columns_in, renumber, rewrite, rewrite_leaves, shift_columns
+from substrait_agg.bind.rewrite import (
+    columns_in,
+    renumber,
+    rewrite,
+    rewrite_leaves,
+    shift_columns,
+    subexpressions,
+)
 from substrait_agg.bind.subqueries.decorrelate import (
     Decorrelated,
     Exprs,
@@ -62,6 +69,31 @@ class BoundSubquery:
         if self.query.for_none is None and has_exactly_one_row(self.query.relation):
             return output.type
         return output.type.as_nullable()
+
+    @property
+    def reads(self) -> frozenset[int]:
+        """Return the columns of the outer row that it reads."""
+        own = (c.ordinal for value in self.values for c in columns_in(value))
+        inside = subexpressions(*self.query.outputs, *self.query.conditions)
+        return frozenset((*own, *(e.ordinal for e in inside if isinstance(e, OuterColumn))))
+
+    def renumber(self, places: Mapping[int, int]) -> BoundSubquery:
+        """Return the subquery over an outer row in which column `o` has the ordinal ``places[o]``."""
+
+        def moved(expressions: Exprs) -> Exprs:
+            return tuple(rewrite_leaves(e, of_outer_row) for e in expressions)
+
+        def of_outer_row(leaf: Expr) -> Expr:
+            if isinstance(leaf, OuterColumn):
+                return replace(leaf, ordinal=places[leaf.ordinal])
+            return leaf
+
+        query = self.query
+        return replace(
+            self,
+            values=tuple(renumber(value, places) for value in self.values),
+            query=replace(query, outputs=moved(query.outputs), conditions=moved(query.conditions)),
+        )
 
     def add_column(self, source: BoundRelation, places: dict[int, int]) -> BoundRelation:
         """Return a relation with one more column: the value of the subquery.
@@ -207,6 +239,50 @@ def _count(relation: BoundRelation, path: str) -> BoundRelation:
     counts = BoundAggregate(relation, (), (count,), (COUNT,), path)
     some = Call(ALWAYS, "gt", (Column(COUNT, 0), Constant(COUNT, 0)))
     return _project(counts, (some,), path)
+
+
+def with_subqueries(
+    relation: Bound, subqueries: Sequence[BoundSubquery], path: str, context: BindContext
+) -> Bound:
+    """Return a relation with the values of subqueries as further columns; opaque after a problem."""
+    if isinstance(relation, Opaque):
+        return relation
+    places = {o: o for o in range(len(relation.types) + len(subqueries))}
+    try:
+        for subquery in subqueries:
+            relation = subquery.add_column(relation, places)
+    except NotDecorrelatedError as error:
+        context.report("SUBQUERY_NOT_SUPPORTED", path, place=str(error))
+        return Opaque(path)
+    return relation
+
+
+def filter_by(
+    relation: Bound,
+    condition: Expr,
+    subqueries: Sequence[BoundSubquery],
+    paths: tuple[str, str],
+    context: BindContext,
+) -> Bound:
+    """Return the rows for which a condition is true; opaque after a problem.
+
+    Args:
+        relation: the rows.
+        condition: the condition; the value of subquery `i` is column ``width + i``.
+        subqueries: its subqueries.
+        paths: paths of the relation that filters and of its condition.
+        context: collects the problems.
+    """
+    if isinstance(relation, Opaque):
+        return relation
+    path, place = paths
+    if not subqueries:
+        return BoundFilter(relation, condition, relation.types, path)
+    try:
+        return SubqueryJoins(relation, subqueries).filter_rows(condition, path)
+    except NotDecorrelatedError as error:
+        context.report("SUBQUERY_NOT_SUPPORTED", place, place=str(error))
+        return Opaque(path)
 
 
 @dataclass(slots=True)
