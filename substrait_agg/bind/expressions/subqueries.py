@@ -27,7 +27,7 @@ from substrait_agg.bind.subqueries.joins import BoundSubquery
 from substrait_agg.plan import model
 from substrait_agg.plan.types import BOOL
 
-NO_RELATION = "in a lambda or a number of rows"
+NO_RELATION = "in a lambda, a number of rows or a key of a hash or merge join"
 """Where expressions are that no relation below computes."""
 
 

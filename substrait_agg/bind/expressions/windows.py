@@ -15,6 +15,7 @@ from typing import TypeGuard
 from substrait_agg.bind.bound import (
     BoundAggregate,
     BoundFilter,
+    BoundJoin,
     BoundMeasure,
     BoundProject,
     BoundRelation,
@@ -226,6 +227,8 @@ def _moved_up(
             return None
         rewritten, call = below
         return replace(relation, input=rewritten, types=rewritten.types), call
+    if isinstance(relation, BoundJoin):
+        return _moved_through(relation, ordinal, context)
     if not isinstance(relation, BoundProject):
         return None
     expression = relation.expressions[ordinal]
@@ -246,6 +249,22 @@ def _moved_up(
     time = call.arguments[0]
     rewritten = _with_column(relation, source, ordinal, replace(expression, type=time.type))
     return rewritten, replace(call, arguments=(Column(time.type, ordinal), *call.arguments[1:]))
+
+
+def _moved_through(
+    join: BoundJoin, ordinal: int, context: BindContext
+) -> tuple[BoundRelation, Call] | None:
+    """Replace the window in a column of the left input of a join that adds values to its rows."""
+    tested = [key.left for key in join.keys]
+    tested += [] if join.residual is None else [join.residual]
+    if ordinal >= len(join.left.types) or join.kind == "full" or _reads(tested, ordinal):
+        return None
+    below = _moved_up(join.left, ordinal, context)
+    if below is None:
+        return None
+    left, call = below
+    types = (*join.types[:ordinal], left.types[ordinal], *join.types[ordinal + 1 :])
+    return replace(join, left=left, types=types), call
 
 
 def _with_column(

@@ -55,16 +55,15 @@ def bind_join(node: model.JoinRel, left: Bound, right: Bound, context: BindConte
     """
     kind = _kind(node, context)
     schemas = schema_of(left), schema_of(right)
-    of_keys: _OfKeys = ([], [])
     of_condition: list[BoundSubquery] = []
-    keys = _written_keys(node, schemas, of_keys, context)
+    keys = _written_keys(node, schemas, context)
     condition = _condition(node, schemas, context.adding(of_condition))
     if isinstance(left, Opaque) or isinstance(right, Opaque) or kind is None:
         return Opaque(node.path)
-    if not of_condition and not any(of_keys):
+    if not of_condition:
         return _match(node, kind, (left, right), keys, condition, context)
     paths = node.path, node.path if node.condition is None else node.condition.path
-    split = SplitCondition(kind, (len(left.types), len(right.types)), of_keys, of_condition)
+    split = SplitCondition(kind, (len(left.types), len(right.types)), of_condition)
     try:
         split.add(condition)
     except NotDecorrelatedError as error:
@@ -72,10 +71,6 @@ def bind_join(node: model.JoinRel, left: Bound, right: Bound, context: BindConte
         return Opaque(node.path)
     inputs = split.inputs((left, right), paths, context)
     return split.output(_match(node, kind, inputs, keys, split.tested(), context), paths, context)
-
-
-_OfKeys = tuple[list[BoundSubquery], list[BoundSubquery]]
-"""The subqueries of the keys of each input."""
 
 
 def _match(
@@ -129,19 +124,19 @@ def _condition(node: model.JoinRel, schemas: Schemas, context: BindContext) -> E
 
 
 def _written_keys(
-    node: model.JoinRel, schemas: Schemas, of_keys: _OfKeys, context: BindContext
+    node: model.JoinRel, schemas: Schemas, context: BindContext
 ) -> tuple[JoinKey, ...]:
     """Bind the keys of a hash or merge join."""
-    keys = (_written_key(key, schemas, of_keys, context) for key in node.keys)
+    keys = (_written_key(key, schemas, context) for key in node.keys)
     return tuple(key for key in keys if key is not None)
 
 
 def _written_key(
-    key: model.ComparisonKey, schemas: Schemas, of_keys: _OfKeys, context: BindContext
+    key: model.ComparisonKey, schemas: Schemas, context: BindContext
 ) -> JoinKey | None:
     sides = (
-        bind_expression(key.left, schemas[0], context.adding(of_keys[0])),
-        bind_expression(key.right, schemas[1], context.adding(of_keys[1])),
+        bind_expression(key.left, schemas[0], context),
+        bind_expression(key.right, schemas[1], context),
     )
     _check_comparison(key, context)
     if is_unknown(*sides):

@@ -60,7 +60,6 @@ class SplitCondition:
     Args:
         kind: the kind of the join, and whether its inputs are swapped.
         widths: numbers of columns of the inputs.
-        of_keys: the subqueries of the keys of each input, whose values are its first further columns.
         of_condition: the subqueries of the condition.
     """
 
@@ -68,16 +67,17 @@ class SplitCondition:
         self,
         kind: tuple[JoinKind, bool],
         widths: tuple[int, int],
-        of_keys: Sequence[Sequence[BoundSubquery]],
         of_condition: Sequence[BoundSubquery],
     ) -> None:
         self._kind, self._swapped = kind
         self._total, self._subqueries = sum(widths), of_condition
-        self._rows = tuple(
-            _Row(start, width, self._total, of_condition, list(first))
-            for start, width, first in zip((0, widths[0]), widths, of_keys, strict=True)
+        self._rows, self._filtered = (
+            tuple(
+                _Row(start, width, self._total, of_condition)
+                for start, width in zip((0, widths[0]), widths, strict=True)
+            )
+            for _ in range(2)
         )
-        self._filtered = tuple(replace(row, subqueries=[], _places={}) for row in self._rows)
         self._filters: tuple[list[Expr], list[Expr]] = ([], [])
         self._joined = _Row(0, self._total, self._total, of_condition)
         self._above: list[Expr] = []
