@@ -177,7 +177,7 @@ QUERIES = {
     ),
     "days": "SELECT id, explode(sequence(date(at), current_date)) AS day FROM orders",
     "joined": (
-        "SELECT o.id, p.id AS other FROM orders o FULL JOIN orders p "
+        "SELECT coalesce(o.id, 9) AS a, coalesce(p.id, 9) AS b FROM orders o FULL JOIN orders p "
         "ON o.id = p.id + 1 AND p.at > now() - INTERVAL 90 MINUTES"
     ),
     "sorted": "SELECT id FROM orders ORDER BY abs(unix_timestamp(at) - unix_timestamp(now())) DESC, id LIMIT 2",
