@@ -171,6 +171,16 @@ QUERIES = {
     "late": "SELECT id, current_date AS day, datediff(current_date, date(at)) AS days FROM orders",
     "week": "SELECT id FROM orders WHERE date(at) >= date_sub(current_date, 1)",
     "counts": "SELECT current_date, count_if(at < now()) AS n, max(now()) AS m FROM orders GROUP BY current_date",
+    "hours": (
+        "SELECT window.start, count(*) FILTER (WHERE at > now() - INTERVAL 1 DAY) AS n FROM orders "
+        "GROUP BY window(at, '1 hour', '30 minutes')"
+    ),
+    "days": "SELECT id, explode(sequence(date(at), current_date)) AS day FROM orders",
+    "joined": (
+        "SELECT coalesce(o.id, 9) AS a, coalesce(p.id, 9) AS b FROM orders o FULL JOIN orders p "
+        "ON o.id = p.id + 1 AND p.at > now() - INTERVAL 90 MINUTES"
+    ),
+    "sorted": "SELECT id FROM orders ORDER BY abs(unix_timestamp(at) - unix_timestamp(now())) DESC, id LIMIT 2",
     "text": "SELECT id, date_format(now(), 'yyyy-MM') AS month FROM orders WHERE at < now()",
 }
 ORDERS = [(n, f"2026-01-31 1{n}:30:00") for n in range(5)]
