@@ -41,7 +41,7 @@ from substrait_agg.evaluation.conversions import cast_of, fold
 from substrait_agg.evaluation.kernels import Kernel, KernelArguments, Kernels
 from substrait_agg.evaluation.numbers import NUMBERS
 from substrait_agg.evaluation.texts import TEXT
-from substrait_agg.evaluation.times import MOVES, TIME
+from substrait_agg.evaluation.times import MOVES, TIME, WINDOWS
 from substrait_agg.plan.types import Type
 
 
@@ -331,7 +331,7 @@ def _merge_kernels(*tables: Kernels) -> dict[str, tuple[Kernel, ...]]:
     return {name: tuple(k for t in tables for k in t.get(name, ())) for name in names}
 
 
-KERNELS = _merge_kernels(COMPARISONS, NUMBERS, TEXT, TIME, MOVES)
+KERNELS = _merge_kernels(COMPARISONS, NUMBERS, TEXT, TIME, MOVES, WINDOWS)
 """Function -> its kernels, for functions that evaluate all arguments."""
 
 _COMPILE: dict[type, Callable[[Any], Evaluator]] = {

@@ -1,7 +1,7 @@
 """Compute Spark's hashes of keys, bit for bit: ``hash`` (Murmur3) and ``xxhash64``.
 
-Both start with the seed 42 and hash column after column, each with the hash so far as its seed.
-A null leaves the hash unchanged. Keys are normalised first, as by `spark.types.keys.with_normalised_keys`: every
+Both start with the seed 42 and hash column after column, each with the hash so far as its seed, and
+the fields of a struct likewise. A null leaves the hash unchanged. Keys are normalised first, as by `spark.types.keys.with_normalised_keys`: every
 NaN has the same bits, and -0.0 is 0.0.
 
 Source: Spark's ``Murmur3_x86_32`` (whose tail differs from the original: every byte is mixed as an
@@ -75,7 +75,8 @@ def key_hashes(columns: Sequence[pa.Array], rows: int) -> tuple[Hash, Hash]:
     """
     if not columns:
         return np.zeros(rows, np.int32), np.zeros(rows, np.int32)
-    distinct = _distinct_keys(columns, rows) if any(map(_has_bytes, columns)) else None
+    has_bytes = any(map(_has_bytes, columns)) and not any(map(_is_struct, columns))
+    distinct = _distinct_keys(columns, rows) if has_bytes else None
     if distinct is None:
         return murmur3(columns, rows), (xxhash64(columns, rows) & LOW_31_BITS).astype(np.int32)
     first, codes = distinct
@@ -89,6 +90,10 @@ def _has_bytes(column: pa.Array) -> bool:
     type_ = column.type
     long_decimal = pa.types.is_decimal(type_) and type_.precision > _LONG_DIGITS
     return bool(long_decimal or pa.types.is_string(type_) or pa.types.is_binary(type_))
+
+
+def _is_struct(column: pa.Array) -> bool:
+    return bool(pa.types.is_struct(column.type))
 
 
 def _distinct_keys(columns: Sequence[pa.Array], rows: int) -> tuple[Ints, Ints] | None:
@@ -132,6 +137,8 @@ def _without_gaps(codes: Ints, bound: int) -> tuple[Ints, int]:
 def can_hash(type_: pa.DataType) -> bool:
     """Return whether keys of an Arrow type can be hashed."""
     types = pa.types
+    if types.is_struct(type_):
+        return all(can_hash(field.type) for field in type_)
     return bool(
         types.is_boolean(type_)
         or types.is_signed_integer(type_)
@@ -165,6 +172,10 @@ def xxhash64(columns: Sequence[pa.Array], rows: int) -> npt.NDArray[np.int64]:
 
 def normalise(column: pa.Array) -> pa.Array:
     """Return the column with one representation for all NaN and for both zeros."""
+    if _is_struct(column):
+        parts = [normalise(part) for part in column.flatten()]
+        nulls = pc.is_null(column)
+        return pa.StructArray.from_arrays(parts, fields=[*column.type], mask=nulls)
     if not pa.types.is_floating(column.type):
         return column
     return per_value(_normal, column.type, column)
@@ -188,6 +199,8 @@ def _chain(family: _Family, columns: Sequence[pa.Array], hashes: Any) -> Any:
 
 def _hash_column(family: _Family, column: pa.Array, seeds: Any) -> Any:
     type_ = column.type
+    if _is_struct(column):
+        return _chain(family, column.flatten(), seeds)
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
         return family.of_bytes(_strings(column), seeds)
     if pa.types.is_decimal(type_):

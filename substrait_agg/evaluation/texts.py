@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.bind.bound import Call
+from substrait_agg.evaluation.columns import null_unless
 from substrait_agg.evaluation.kernels import (
     Kernel,
     KernelArguments,
@@ -186,6 +188,23 @@ def _can_replace(call: Call) -> bool:
     return constants_after_first(_CASE_SENSITIVE)(call) and constant_of(call, 1) != ""
 
 
+def _can_split(call: Call) -> bool:
+    separator, place = (constant_of(call, i) for i in (1, 2))
+    return _is_text(call) and bool(separator) and bool(place)
+
+
+def _split_part(args: KernelArguments) -> pa.Array:
+    """Return a part of each text by its position, counted from the end if it is negative; empty without one."""
+    parts, place = pc.split_pattern(args[0], args.constant(1)), args.constant(2)
+    first, end = (
+        parts.offsets.to_numpy()[edge].astype(np.int64) for edge in (np.s_[:-1], np.s_[1:])
+    )
+    at = first + place - 1 if place > 0 else end + place
+    inside = (first <= at) & (at < end)
+    text = pc.fill_null(parts.values.take(pa.array(at, mask=~inside)), "")
+    return null_unless(pc.is_valid(args[0]), text)
+
+
 def _count(measure: Callable[[pa.Array], pa.Array], factor: int = 1) -> tuple[Kernel, ...]:
     def compute(args: KernelArguments) -> pa.Array:
         """Return the count as an integer of the type of the result."""
@@ -219,6 +238,7 @@ TEXT: Kernels = {
             lambda args: pc.replace_substring(args[0], args.constant(1), args.constant(2)),
         ),
     ),
+    "split_part": (Kernel(_can_split, _split_part),),
     "trim": _to_trimming(pc.ascii_trim),
     "ltrim": _to_trimming(pc.ascii_ltrim),
     "rtrim": _to_trimming(pc.ascii_rtrim),

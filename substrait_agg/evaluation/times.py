@@ -14,9 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.bind.bound import Call
+from substrait_agg.bind.rewrite import call_durations
 from substrait_agg.evaluation.columns import array, null_unless, numbers, valid
 from substrait_agg.evaluation.constants import arrow_type
 from substrait_agg.evaluation.kernels import Kernel, KernelArguments, Kernels, constant_of
+from substrait_agg.functions.windows import windows_per_row
 
 Ints = npt.NDArray[np.int64]
 
@@ -330,3 +332,82 @@ TIME: Kernels = {
 
 MOVES: Kernels = {"add": _move(1), "subtract": _move(-1)}
 """Kernels of functions that are also those of numbers."""
+
+
+# --- windows over time, as `spark.functions.windows` has them, in microseconds since 1970 in UTC --------
+
+
+def _is_window(call: Call) -> bool:
+    time = call.arguments[0].type
+    return (
+        time.kind in _POINTS[1:]
+        and arrow_type(time) is not None
+        and arrow_type(call.type) is not None
+    )
+
+
+def _last_start(micros: pa.Array, slide: int, offset: int) -> pa.Array:
+    """Return the greatest offset + k * slide that is not after a time."""
+    since = np.mod(np.mod(numbers(micros), slide) - offset % slide, slide)
+    return pc.subtract_checked(micros, pa.array(since))
+
+
+def _window(start: pa.Array, size: int, type_: pa.DataType) -> pa.Array:
+    """Return windows as structs of their start and end, null where the start is null."""
+    edges = (start, pc.add_checked(start, pa.scalar(size, pa.int64())))
+    fields = [edge.view(field.type) for edge, field in zip(edges, type_, strict=True)]
+    return pa.StructArray.from_arrays(fields, fields=[*type_], mask=pc.is_null(start))
+
+
+def _start_of(start: pa.Array, _size: int, type_: pa.DataType) -> pa.Array:
+    return start.view(type_)
+
+
+def _end_of(start: pa.Array, size: int, type_: pa.DataType) -> pa.Array:
+    return pc.add_checked(start, pa.scalar(size, pa.int64())).view(type_)
+
+
+def _tumble(
+    arguments: KernelArguments, edge: Callable[[pa.Array, int, pa.DataType], pa.Array]
+) -> pa.Array:
+    size, offset = (*call_durations(arguments.call.arguments), 0)[:2]
+    start = _last_start(arguments[0].view(pa.int64()), size, offset)
+    return edge(start, size, arguments.result)
+
+
+def hop(call: Call, times: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the windows of a `hop` with each time; a null time has one window, which is null.
+
+    Args:
+        call: the call, whose first argument `WINDOWS` can compute as a time.
+        times: the values of its first argument.
+
+    Returns:
+        The ordinals of times (int64), and a window of each.
+
+    Raises:
+        ArrowInvalid: a window begins or ends outside of 64 bits.
+    """
+    size, slide, offset = (*call_durations(call.arguments), 0)[:3]
+    micros = times.view(pa.int64())
+    count = windows_per_row(size, slide)
+    ordinals = np.repeat(np.arange(len(times)), count)
+    before = pa.array(np.tile(np.arange(count) * slide, len(times)))
+    starts = pc.subtract_checked(
+        _last_start(micros, slide, offset).take(pa.array(ordinals)), before
+    )
+    ends = pc.add_checked(starts, pa.scalar(size, pa.int64()))
+    # The earliest window may end before the row.
+    has_time = pc.greater(ends, micros.take(pa.array(ordinals)))
+    first = pa.array(np.arange(len(ordinals)) % count == 0)
+    inside = pc.if_else(pc.is_null(starts), first, has_time)
+    return pa.array(ordinals).filter(inside), _window(
+        starts.filter(inside), size, arrow_type(call.type)
+    )
+
+
+WINDOWS: Kernels = {
+    "tumble": (Kernel(_is_window, partial(_tumble, edge=_window)),),
+    "tumble_start": (Kernel(_is_window, partial(_tumble, edge=_start_of)),),
+    "tumble_end": (Kernel(_is_window, partial(_tumble, edge=_end_of)),),
+}

@@ -6,7 +6,18 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from substrait_agg.bind.bound import Call, Column, Conditional, Constant, Conversion, Expr, InList
+from substrait_agg.bind.bound import (
+    Call,
+    Column,
+    Conditional,
+    Constant,
+    Conversion,
+    Expr,
+    InList,
+    NestedPart,
+)
+from substrait_agg.bind.expressions.windows import DURATION
+from substrait_agg.functions.windows import duration_value
 from substrait_agg.plan.types import BOOL, DATE, FP64, I32, I64, STRING, Type, decimal
 from tests.evaluation.random_columns import (
     DAYS,
@@ -313,6 +324,7 @@ class Maker:
             self._call(STRING, self._rng.choice(("trim", "ltrim", "rtrim")), source),
             self._call(STRING, self._rng.choice(("upper", "lower")), source, char_set="ASCII_ONLY"),
             self._call(STRING, "replace", source, *words),
+            self._call(STRING, "split_part", source, words[0], numbers[0]),
         ))  # fmt: skip
 
     def _cast_to_text(self, type_: Type, depth: int) -> Expr:
@@ -349,4 +361,16 @@ class Maker:
             self._moved(type_, point),
             self._moved(type_, point),
             Conversion(type_, other),
+            self._window_edge(type_, point),
         ))  # fmt: skip
+
+    def _window_edge(self, type_: Type, time: Expr) -> Expr:
+        sizes = (duration_value(micros) for micros in (7_000_000, 86_400_000_000))
+        offset = duration_value(self._rng.choice((0, 3_000_001, -60_000_000)))
+        durations = [Constant(DURATION, self._rng.choice([*sizes])), Constant(DURATION, offset)]
+        if self._rng.random() < 0.5:
+            name = self._rng.choice(("tumble_start", "tumble_end"))
+            return self._call(type_, name, time, *durations)
+        edges = Type("struct", children=(type_, type_))
+        window = self._call(edges, "tumble", time, *durations)
+        return NestedPart(type_, window, self._rng.randrange(2))

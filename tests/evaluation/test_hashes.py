@@ -93,6 +93,28 @@ def test_no_rows_have_no_hashes() -> None:
         assert len(xxhash64([pa.array([], to_arrow(type_))], 0)) == 0
 
 
-def test_nested_keys_cannot_be_hashed() -> None:
+def test_structs_have_the_hashes_of_spark(spark: SparkSession) -> None:
+    rng = random.Random(3)
+    types = rng.sample(TYPES, 4)
+    inner = Type("struct", children=tuple(types[:2]))
+    type_ = Type("struct", children=(inner, *types[2:]))
+    nulls = [pa.array([rng.random() < 0.2 for _ in range(ROWS)]) for _ in range(2)]
+    parts = [column(rng, t, ROWS, tame=False) for t in types]
+    fields = [[*to_arrow(t)] for t in (inner, type_)]
+    within = pa.StructArray.from_arrays(parts[:2], fields=fields[0], mask=nulls[0])
+    whole = pa.StructArray.from_arrays([within, *parts[2:]], fields=fields[1], mask=nulls[1])
+    schema = StructType([StructField("c0", to_spark(type_)), StructField("c1", to_spark(types[0]))])
+    frame = spark.createDataFrame(pa.table([whole, parts[0]], names=["c0", "c1"]), schema=schema)
+    names = [spark_keys.normalise(F.col(f.name), f.dataType).alias(f.name) for f in schema.fields]
+    wanted = frame.select(*names).select(F.hash("c0", "c1"), F.xxhash64("c1", "c0")).toArrow()
+    assert can_hash(whole.type)
+    columns = [normalise(whole), normalise(parts[0])]
+    assert np.array_equal(murmur3(columns, ROWS), wanted.column(0).to_numpy())
+    assert np.array_equal(xxhash64(columns[::-1], ROWS), wanted.column(1).to_numpy())
+    sliced = columns[0].slice(7, 30)
+    assert np.array_equal(murmur3([sliced], 30), murmur3(columns[:1], ROWS)[7:37])
+
+
+def test_lists_cannot_be_hashed() -> None:
     assert not can_hash(pa.list_(pa.int64()))
-    assert not can_hash(pa.struct([("f0", pa.int64())]))
+    assert not can_hash(pa.struct([("f0", pa.list_(pa.int64()))]))

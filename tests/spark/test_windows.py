@@ -1,7 +1,8 @@
-"""Windows on Spark compared with integer arithmetic: all microseconds, before and after 1970, in the whole range of Spark."""
+"""Windows on Spark and on Arrow compared with integer arithmetic: all microseconds, before and after 1970, in the whole range of Spark."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -9,6 +10,8 @@ import pytest
 
 from substrait_agg.bind.bound import Call, Column, Constant
 from substrait_agg.bind.expressions.windows import DURATION
+from substrait_agg.evaluation.expressions import evaluate, supports
+from substrait_agg.evaluation.times import hop
 from substrait_agg.functions.windows import duration_value
 from substrait_agg.plan.types import Type
 
@@ -35,7 +38,7 @@ def called(name: str, kind: str, *micros: int) -> Call:
     return Call(type_, name, (Column(time, 0), *durations))
 
 
-def evaluated(spark: SparkSession, call: Call, zone: str | None) -> list[Any]:
+def on_spark(spark: SparkSession, call: Call, zone: str | None) -> list[Any]:
     """The values of a call over `TIMES`, or all windows of a hop, in microseconds."""
     from pyspark.sql import functions as F
 
@@ -47,6 +50,19 @@ def evaluated(spark: SparkSession, call: Call, zone: str | None) -> list[Any]:
     column = build(call, [F.col("t")])
     values = frame.select(column.alias("w")).toArrow().column("w").combine_chunks()
     return list(map(plain, _numbers(values).to_pylist()))
+
+
+def on_arrow(_spark: SparkSession, call: Call, zone: str | None) -> list[Any]:
+    """The same as the driver computes it."""
+    times = pa.array(TIMES, pa.timestamp("us", zone))
+    if call.function != "hop":
+        assert supports(call)
+        return list(map(plain, _numbers(evaluate(call, [times], len(times))).to_pylist()))
+    windows: list[list[Any]] = [[] for _ in TIMES]
+    ordinals, values = hop(call, times)
+    for at, value in zip(ordinals.to_pylist(), _numbers(values).to_pylist(), strict=True):
+        windows[at].append(value)
+    return list(map(plain, windows))
 
 
 def _numbers(values: pa.Array) -> pa.Array:
@@ -68,10 +84,14 @@ def plain(value: Any) -> Any:
 
 SIZES = [(1, 0), (60_000_000, 0), (60_000_000, -1), (7 * DAY, 4 * DAY), (9_999_999, 10**15)]
 KINDS = [("precision_timestamp", None), ("precision_timestamp_tz", "UTC")]
+Values = Callable[["SparkSession", Call, str | None], list[Any]]
 
 
+@pytest.mark.parametrize("values_of", [on_spark, on_arrow])
 @pytest.mark.parametrize(("kind", "zone"), KINDS)
-def test_tumbling_windows(kind: str, zone: str | None, spark: SparkSession) -> None:
+def test_tumbling_windows(
+    kind: str, zone: str | None, values_of: Values, spark: SparkSession
+) -> None:
     for size, offset in SIZES:
         starts = [None if t is None else (t - offset) // size * size + offset for t in TIMES]
         wanted = {
@@ -80,13 +100,16 @@ def test_tumbling_windows(kind: str, zone: str | None, spark: SparkSession) -> N
             "tumble": [None if s is None else (s, s + size) for s in starts],
         }
         for name, values in wanted.items():
-            assert evaluated(spark, called(name, kind, size, offset), zone) == values
+            assert values_of(spark, called(name, kind, size, offset), zone) == values
 
 
+@pytest.mark.parametrize("values_of", [on_spark, on_arrow])
 @pytest.mark.parametrize(("kind", "zone"), KINDS)
-def test_hopping_windows(kind: str, zone: str | None, spark: SparkSession) -> None:
+def test_hopping_windows(
+    kind: str, zone: str | None, values_of: Values, spark: SparkSession
+) -> None:
     for size, slide, offset in ((60, 20, 0), (50, 20, 7), (20, 50, -3), (DAY, 7 * DAY // 2, 1)):
-        found = evaluated(spark, called("hop", kind, size, slide, offset), zone)
+        found = values_of(spark, called("hop", kind, size, slide, offset), zone)
         for time, windows in zip(TIMES, found, strict=True):
             assert windows == sorted(expected_windows(time, size, slide, offset), key=str)
 

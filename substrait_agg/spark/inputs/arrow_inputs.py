@@ -7,14 +7,17 @@ for operators whose expressions `evaluation` supports.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from substrait_agg.bind.bound import Expr
+from substrait_agg.bind.bound import Call, Expr
+from substrait_agg.bind.rewrite import call_durations
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.tasks.task import MURMUR, OTHER
+from substrait_agg.evaluation.columns import refuse_value
 from substrait_agg.evaluation.expressions import evaluate, supports
 from substrait_agg.evaluation.hashes import can_hash, key_hashes, normalise
 from substrait_agg.evaluation.steps import (
@@ -24,16 +27,20 @@ from substrait_agg.evaluation.steps import (
     whole,
     with_sets,
 )
-from substrait_agg.evaluation.times import DAY
+from substrait_agg.evaluation.times import DAY, hop
 from substrait_agg.files.locations import Location
 from substrait_agg.flow.graph.graph import Branch
 from substrait_agg.flow.graph.nodes import Node
+from substrait_agg.functions.windows import windows_per_row
 from substrait_agg.operator.common.names import PORT, TIME, WEIGHT
 from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.inputs.linear_steps import FOREVER
+from substrait_agg.spark.inputs.linear_steps import FOREVER, is_hop
 from substrait_agg.spark.types.schema import column_name
+
+_MOST_WINDOWS = 64
+"""Windows of one row that are made on the driver: each takes as much memory as the row."""
 
 
 def can_prepare(types: Sequence[Type], node: Node, branch: Branch, spec: InputSpec) -> bool:
@@ -46,20 +53,37 @@ def can_prepare(types: Sequence[Type], node: Node, branch: Branch, spec: InputSp
         spec: the input of `node`.
     """
     # Spark numbers the rows of a batch by partition.
+    expressions = _expressions(node, branch)
     return (
         not spec.by_arrival
-        and not any(pa.types.is_nested(to_arrow(e.type)) for e in _expressions(node, branch))
+        and all(_has_few_windows(key) and not node.sets for key in node.keys if is_hop(key))
+        and all(_can_hold(e.type) for e in expressions)
+        and all(map(_can_hold, types))
         and all(can_hash(to_arrow(key.type)) for key in node.inputs[branch.port].keys)
-        and not any(pa.types.is_nested(to_arrow(t)) for t in types)
         and supports_steps(branch.steps)
-        and all(map(supports, _expressions(node, branch)))
+        and all(map(supports, expressions))
     )
 
 
+def _can_hold(type_: Type) -> bool:
+    """Return whether values are simple, or structs of simple ones."""
+    arrow = to_arrow(type_)
+    return not pa.types.is_nested(arrow) or can_hash(arrow)
+
+
 def _expressions(node: Node, branch: Branch) -> list[Expr]:
-    """Return the keys and the arguments of a port."""
+    """Return the keys and the arguments of a port; for a hopping window a tumbling one of its size."""
     port = node.inputs[branch.port]
-    return [*port.keys, *(e for argument in port.arguments for e in argument if e is not None)]
+    keys = [
+        replace(key, function="tumble", arguments=key.arguments[:2]) if is_hop(key) else key
+        for key in port.keys
+    ]
+    return [*keys, *(e for argument in port.arguments for e in argument if e is not None)]
+
+
+def _has_few_windows(key: Call) -> bool:
+    size, slide = call_durations(key.arguments)[:2]
+    return windows_per_row(size, slide) <= _MOST_WINDOWS
 
 
 def read_changes(
@@ -107,7 +131,10 @@ def prepared_rows(rows: pa.Table, node: Node, branch: Branch) -> pa.Table:
     port, count = node.inputs[branch.port], rows.num_rows
     columns = [whole(rows.column(n)) for n in rows.column_names if n not in (WEIGHT, TIME)]
     first = sum(len(other.arguments) for other in node.inputs[: branch.port])
-    prepared = {f"k{i}": evaluate(key, columns, count) for i, key in enumerate(port.keys)}
+    prepared = {
+        f"k{i}": evaluate(key.arguments[0] if is_hop(key) else key, columns, count)
+        for i, key in enumerate(port.keys)
+    }
     for i, values in enumerate(argument_values(port.arguments, columns, count), first):
         prepared[f"x{i}"] = values
     if node.weight != "append_only":
@@ -117,7 +144,19 @@ def prepared_rows(rows: pa.Table, node: Node, branch: Branch) -> pa.Table:
     if len(node.inputs) > 1:
         prepared[PORT] = pa.repeat(pa.scalar(branch.port, pa.int8()), count)
     table = pa.table(prepared or {"x": pa.repeat(pa.scalar(True), count)})
-    return with_sets(table, node)
+    return with_sets(_with_hops(table, port.keys), node)
+
+
+def _with_hops(rows: pa.Table, keys: Sequence[Expr]) -> pa.Table:
+    """Return each row once per hopping window that its time is in; no two keys are such windows."""
+    for i, key in enumerate(keys):
+        if is_hop(key):
+            try:
+                ordinals, windows = hop(key, whole(rows.column(f"k{i}")))
+            except pa.ArrowInvalid as error:
+                raise refuse_value("hop", str(error)) from error
+            return rows.take(ordinals).set_column(i, f"k{i}", windows)
+    return rows
 
 
 def _micros(column: pa.ChunkedArray, type_: Type) -> pa.Array:

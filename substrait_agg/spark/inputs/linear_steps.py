@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from typing import TypeGuard
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -147,14 +148,14 @@ def _rows_of_set(
     return F.transform(windows[inside], lambda w: struct({**out, **set_keys, inside: w}))
 
 
-def is_hop(expression: Expr) -> bool:
+def is_hop(expression: Expr) -> TypeGuard[Call]:
     """Return whether a key is a hopping window."""
     return isinstance(expression, Call) and expression.function == "hop"
 
 
 def hop_windows(key: Expr, columns: Sequence[Column]) -> Column:
     """Return the windows of a row as an array, which filters apply to before it is exploded."""
-    if not isinstance(key, Call):
+    if not is_hop(key):
         raise TypeError(key)
     time = to_column(key.arguments[0], columns)
     return hop(key, (time,)).cast(ArrayType(to_spark(all_nullable(key.type))))

@@ -56,8 +56,9 @@ class TableUse:
     def fits_arrow(self, spec: InputSpec) -> bool:
         """Return whether the driver can prepare the rows of an operator; it has one spec in a run."""
         if not self._last or self._last[0][0] is not spec:
+            is_flat = not any(pa.types.is_nested(to_arrow(t)) for t in self.origin.types)
             prepared = can_prepare(self.origin.types, self.node, self.branch, spec)
-            self._last[:] = [(spec, prepared and self.origin.upsert is None)]
+            self._last[:] = [(spec, is_flat and prepared and self.origin.upsert is None)]
         return self._last[0][1]
 
 

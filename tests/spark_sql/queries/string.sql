@@ -7,7 +7,7 @@ SELECT id, instr(s, 'a'), locate('p', s, 2), position('n' IN s), find_in_set('b'
 SELECT id, replace(s, 'a', 'o'), translate(s, 'abc', 'xy'), overlay(s PLACING '##' FROM 2 FOR 1) FROM t;
 SELECT id, ascii(s), chr(65 + id), hex(s), base64(encode(s, 'UTF-8')), decode(encode(s, 'UTF-16'), 'UTF-16') FROM t;
 SELECT id, soundex(s), levenshtein(s, 'apple'), levenshtein(s, 'banana', 3) FROM t;
-SELECT id, split(s, '[,; ]'), split(s, 'a', 2), split_part(s, ',', 1) FROM t;
+SELECT id, split(s, '[,; ]'), split(s, 'a', 2), split_part(s, ',', 1), split_part(s, ' ', -2), split_part(s, 'é', 7) FROM t;
 SELECT id, startswith(s, 'a'), endswith(s, 'e'), contains(s, 'pp'), s LIKE '%\%%', s ILIKE 'APP%' FROM t;
 SELECT id, s LIKE ANY ('a%', '%n%'), s LIKE ALL ('%a%', '%e'), s NOT LIKE ANY ('a%', 'b%') FROM t;
 SELECT id, s LIKE '_pple', s LIKE '100/%/_x' ESCAPE '/', s NOT LIKE 'a%' FROM t;

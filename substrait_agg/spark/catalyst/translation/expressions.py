@@ -192,6 +192,26 @@ def _replace_text(scope: Scope, tree: SparkTree) -> Typed:
     return _text(scope, tree, name="replace", result="string")
 
 
+def _split_part(scope: Scope, tree: SparkTree) -> Typed:
+    """Return the call for a part of a split text, which is an element of a list in Spark."""
+    split, place = tree.children
+    if split.kind != "StringSplitSQL" or place.kind != "Literal":
+        raise not_supported(tree)
+    values = [*scope.arguments(split), scope.translate(place)]
+    if any(value.type.name != "string" for value in values[:2]):
+        raise not_supported(tree, "of values that are not strings")
+    return scope.call("string", "split_part", values, SparkType("string", any_nullable(values)))
+
+
+def _date_text(scope: Scope, tree: SparkTree) -> Typed:
+    """Return a time as the text of its date; other formats than that of dates are left to Spark."""
+    time, pattern = tree.children
+    is_date = pattern.kind == "Literal" and pattern.fields["value"] == "yyyy-MM-dd"
+    if not is_date or tree.zone not in ("", "UTC"):
+        raise not_supported(tree)
+    return cast(cast(scope.translate(time), "date"), "string")
+
+
 def _part_of_time(scope: Scope, tree: SparkTree, *, component: str, clock: bool = False) -> Typed:
     """Return the call that extracts a part of a date, or of a time with or without a zone."""
     (value,) = scope.arguments(tree)
@@ -404,7 +424,9 @@ EXPRESSIONS: dict[str, Maker] = {
     "StringTrimLeft": partial(_trim, name="ltrim"),
     "StringTrimRight": partial(_trim, name="rtrim"),
     "WeekOfYear": partial(_part_of_time, component="ISO_WEEK"),
+    "DateFormatClass": _date_text,
     "Divide": divide,
+    "ElementAt": _split_part,
     "EndsWith": partial(_text, name="ends_with", result="boolean"),
     "EqualNullSafe": partial(_comparison, name="is_not_distinct_from"),
     "EqualTo": partial(_comparison, name="equal"),
