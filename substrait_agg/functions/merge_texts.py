@@ -34,3 +34,9 @@ BITMAP = (
     "'........', 0), b -> lpad(conv(reverse(b), 2, 16), 2, '0')), '')))"
 )
 """The bitmap of a sorted list of distinct bits."""
+
+VARIANT_SCHEMA = (
+    "regexp_replace(schema_of_variant(to_variant_object("
+    "transform(c0, p -> variant_of_parts(p)))), '^ARRAY<|>$', '')"
+)
+"""The schema of variants: that of the elements of their array, which Spark merges in the same way."""

@@ -54,4 +54,7 @@ def plannable_type(type_: pa.DataType) -> pa.DataType:
 
 
 def _plannable_field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, plannable_type(field.type), field.nullable)
+    type_ = plannable_type(field.type)
+    # Spark marks the structs that are variants so.
+    mark = {k: v for k, v in (field.metadata or {}).items() if k == b"variant"}
+    return pa.field(field.name, type_, field.nullable, mark or None)

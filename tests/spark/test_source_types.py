@@ -26,6 +26,7 @@ TYPES = {
     "interval_day?<6>": st.DayTimeIntervalType(),
     "map?<string?,list?<i64?>>": st.MapType(st.StringType(), st.ArrayType(st.LongType())),
     "struct?<i32?,list?<struct?<string?>>>": NESTED,
+    "list?<struct?<binary?,binary?>>": st.ArrayType(st.VariantType()),
 }  # fmt: skip
 """Type in a plan -> the corresponding type of Spark."""
 
@@ -44,7 +45,7 @@ def test_every_type_is_one_that_its_source_fits(shown: str) -> None:
 
 def test_a_type_that_no_plan_has_is_refused() -> None:
     with pytest.raises(InputRefused) as refused:
-        type_of(st.ArrayType(st.VariantType()))
+        type_of(st.ArrayType(st.CalendarIntervalType()))
     assert refused.value.code == "SOURCE_TYPES_UNKNOWN"
     assert "column c of t" in refused.value.message
 

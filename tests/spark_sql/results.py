@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import VariantVal
 
 import substrait_agg as sa
 from tests.spark_sql import tables
@@ -43,7 +44,23 @@ class SparkAnswers:
 
     def rows(self, query: Query, version: int) -> Rows:
         """Give the rows of a query after a version, sorted."""
-        return plain(self._sessions[version].sql(query.text).toArrow())
+        frame = self._sessions[version].sql(query.text)
+        if "variant" not in frame.schema.simpleString():
+            return plain(frame.toArrow())
+        # Spark cannot give a null variant to Arrow.
+        rows = ([plain_value(_as_arrow(value)) for value in row] for row in frame.collect())
+        return sorted(map(tuple, rows), key=repr)
+
+
+def _as_arrow(value: Any) -> Any:
+    """Give a value of PySpark in the form that Arrow gives it."""
+    if isinstance(value, VariantVal):
+        return {"value": bytes(value.value), "metadata": bytes(value.metadata)}
+    if isinstance(value, Row):
+        return {name: _as_arrow(part) for name, part in value.asDict().items()}
+    if isinstance(value, dict):
+        return [(key, _as_arrow(part)) for key, part in value.items()]
+    return list(map(_as_arrow, value)) if isinstance(value, list) else value
 
 
 def planned(query: Query, spark: SparkSession) -> sa.Plan:

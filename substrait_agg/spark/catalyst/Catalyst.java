@@ -32,6 +32,8 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.VariantType;
+import org.apache.spark.unsafe.types.VariantVal;
 
 public class Catalyst {
     private static final String TABLE = "substrait_agg.table";
@@ -599,6 +601,13 @@ public class Catalyst {
             org.apache.spark.unsafe.types.CalendarInterval interval = (org.apache.spark.unsafe.types.CalendarInterval) found;
             to.append("[").append(interval.months).append(",").append(interval.days).append(",");
             to.append(interval.microseconds).append("]");
+        } else if (found instanceof VariantVal) {
+            VariantVal variant = (VariantVal) found;
+            to.append("[");
+            literal(variant.getValue(), DataTypes.BinaryType, to);
+            to.append(",");
+            literal(variant.getMetadata(), DataTypes.BinaryType, to);
+            to.append("]");
         } else if (found instanceof byte[]) {
             to.append(quoted(java.util.Base64.getEncoder().encodeToString((byte[]) found)));
         } else if (found instanceof org.apache.spark.sql.types.Decimal) {
@@ -653,8 +662,9 @@ public class Catalyst {
             // A column of a plan has no names of fields, and its intervals no units.
             DataType type = leaf.dataType();
             if (type.existsRecursively(new IsStruct()) || !type.equals(stored(type))) {
-                String named = "CAST(" + inMonths("c" + i, type) + " AS " + type.asNullable().sql() + ")";
-                renamed.put(leaf.canonicalized(), resolved(session, named, columns));
+                DataType named = changed(type, null, null, null, PARTS).asNullable();
+                String text = "CAST(" + inMonths("c" + i, named) + " AS " + named.sql() + ")";
+                renamed.put(leaf.canonicalized(), resolved(session, variants("variant_of_parts", text, type, 0), columns));
             }
         }
         Expression wanted = (Expression) nodes.get(number);
@@ -662,40 +672,160 @@ public class Catalyst {
         String text = checked(session, replaced, replaced, columns);
         if (text == null) text = checked(session, withoutReplaceable(replaced), replaced, columns);
         DataType type = wanted.dataType(), stored = stored(type);
-        return text == null || type.equals(stored) ? text : "CAST(" + inMonths(text, type) + " AS " + stored.sql() + ")";
+        if (text == null || type.equals(stored)) return text;
+        DataType binaries = changed(type, null, null, null, PARTS);
+        if (!binaries.equals(type)) {  // a value is computed once, whatever its number of parts
+            text = "get(transform(array(" + text + "), v -> " + variants("parts_of_variant", "v", type, 0) + "), 0)";
+        }
+        return binaries.equals(stored) ? text : "CAST(" + inMonths(text, binaries) + " AS " + stored.sql() + ")";
     }
 
-    /** Returns the type that values have in a plan: intervals are months, or days to seconds; a text has no type. */
+    static final StructType PARTS =
+        new StructType().add("value", DataTypes.BinaryType).add("metadata", DataTypes.BinaryType);
+
+    /** Returns a value with a function called for each variant in it. */
+    private static String variants(String function, String text, DataType type, int depth) {
+        String name = "v" + depth;
+        if (!changed(type, null, null, null, PARTS).equals(type)) {
+            if (type instanceof VariantType) return function + "(" + text + ")";
+            if (type instanceof org.apache.spark.sql.types.ArrayType) {
+                DataType element = ((org.apache.spark.sql.types.ArrayType) type).elementType();
+                return "transform(" + text + ", " + name + " -> " + variants(function, name, element, depth + 1) + ")";
+            }
+            if (type instanceof org.apache.spark.sql.types.MapType) {
+                DataType value = ((org.apache.spark.sql.types.MapType) type).valueType();
+                return "transform_values(" + text + ", (k" + depth + ", " + name + ") -> "
+                    + variants(function, name, value, depth + 1) + ")";
+            }
+            StructField[] fields = ((StructType) type).fields();
+            StringBuilder all = new StringBuilder("if(" + text + " IS NULL, NULL, named_struct(");
+            for (int i = 0; i < fields.length; i++) {
+                String part = text + ".`" + fields[i].name().replace("`", "``") + "`";
+                all.append(i == 0 ? "" : ", ").append(constant(fields[i].name())).append(", ");
+                all.append(variants(function, part, fields[i].dataType(), depth));
+            }
+            return all.append("))").toString();
+        }
+        return text;
+    }
+
+    private static String constant(String text) {
+        return new Literal(org.apache.spark.unsafe.types.UTF8String.fromString(text), DataTypes.StringType).sql();
+    }
+
+    /** Puts expressions in place of the functions of texts that have no name in Spark. */
+    public static class OwnFunctions extends scala.runtime.AbstractPartialFunction {
+        private static final String[] NAMES = {"variant_of_parts", "parts_of_variant", "rows_of_variant"};
+
+        public boolean isDefinedAt(Object node) {
+            return java.util.Arrays.asList(NAMES).contains(nameOf(node));
+        }
+
+        public Object apply(Object node) {
+            scala.collection.immutable.Seq arguments =
+                ((org.apache.spark.sql.catalyst.analysis.UnresolvedFunction) node).arguments();
+            Expression first = (Expression) arguments.apply(0);
+            if (nameOf(node).equals("parts_of_variant")) return partsOf(first);
+            if (nameOf(node).equals("rows_of_variant")) return rowsOf(first);
+            if (arguments.size() == 1) {
+                return made(VariantVal.class, org.apache.spark.sql.types.VariantType$.MODULE$, list(field(first, 0), field(first, 1)));
+            }
+            return new Literal(new VariantVal((byte[]) ((Literal) first).value(),
+                (byte[]) ((Literal) arguments.apply(1)).value()), org.apache.spark.sql.types.VariantType$.MODULE$);
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 other) {
+            return isDefinedAt(node) ? apply(node) : other.apply(node);
+        }
+
+        private static String nameOf(Object node) {
+            return node instanceof org.apache.spark.sql.catalyst.analysis.UnresolvedFunction
+                ? ((org.apache.spark.sql.catalyst.analysis.UnresolvedFunction) node).nameParts().mkString(".") : "";
+        }
+
+        private static Expression field(Expression parts, int ordinal) {
+            return new org.apache.spark.sql.catalyst.expressions.GetStructField(
+                parts, ordinal, scala.Option$.MODULE$.empty());
+        }
+
+        private static Expression made(Class of, DataType type, scala.collection.immutable.Seq arguments) {
+            return new org.apache.spark.sql.catalyst.expressions.objects.NewInstance(
+                of, arguments, list(), true, type, scala.Option$.MODULE$.empty());
+        }
+
+        private static Expression partsOf(Expression variant) {
+            List parts = new ArrayList();
+            for (int i = 0; i < 2; i++) {
+                String name = PARTS.fields()[i].name();
+                parts.add(new Literal(org.apache.spark.unsafe.types.UTF8String.fromString(name), DataTypes.StringType));
+                parts.add(new org.apache.spark.sql.catalyst.expressions.objects.Invoke(variant,
+                    i == 0 ? "getValue" : "getMetadata", DataTypes.BinaryType, list(), list(), true, true, true));
+            }
+            return new org.apache.spark.sql.catalyst.expressions.If(
+                new org.apache.spark.sql.catalyst.expressions.IsNull(variant), new Literal(null, PARTS),
+                new org.apache.spark.sql.catalyst.expressions.CreateNamedStruct(seq(parts)));
+        }
+
+        /** Returns the rows that variant_explode makes of a variant, as a list. */
+        private static Expression rowsOf(Expression variant) {
+            Expression isNull = new org.apache.spark.sql.catalyst.expressions.IsNull(variant);
+            Expression rows = new org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke(
+                org.apache.spark.sql.catalyst.expressions.variant.VariantExplode.class,
+                new org.apache.spark.sql.types.ObjectType(scala.collection.Seq.class), "variantExplode",
+                list(variant, isNull), list(), false, false, true, scala.Option$.MODULE$.empty());
+            DataType row = new org.apache.spark.sql.catalyst.expressions.variant.VariantExplode(variant).elementSchema();
+            return made(org.apache.spark.sql.catalyst.util.GenericArrayData.class, DataTypes.createArrayType(row), list(rows));
+        }
+
+        private static scala.collection.immutable.Seq list() {
+            return seq(new ArrayList());
+        }
+
+        private static scala.collection.immutable.Seq list(Object only) {
+            return seq(java.util.Collections.singletonList(only));
+        }
+
+        private static scala.collection.immutable.Seq list(Object first, Object second) {
+            return seq(java.util.Arrays.asList(new Object[] {first, second}));
+        }
+    }
+
+    /**
+     * Returns the type that values have in a plan: intervals are months, or days to seconds; a text has no type;
+     * a variant is its two binaries.
+     */
     private static DataType stored(DataType found) {
         return changed(found, DataTypes.IntegerType, org.apache.spark.sql.types.DayTimeIntervalType$.MODULE$.DEFAULT(),
-            DataTypes.StringType);
+            DataTypes.StringType, PARTS);
     }
 
     /** Returns a value of a type, or one as it is stored, with intervals of months: Spark casts these to integers. */
     private static String inMonths(String text, DataType type) {
-        DataType months = changed(type, new org.apache.spark.sql.types.YearMonthIntervalType((byte) 1, (byte) 1), null, null);
-        return months.equals(changed(type, DataTypes.IntegerType, null, null)) ? text : "CAST(" + text + " AS " + months.sql() + ")";
+        DataType months = changed(type, new org.apache.spark.sql.types.YearMonthIntervalType((byte) 1, (byte) 1), null, null, null);
+        return months.equals(changed(type, DataTypes.IntegerType, null, null, null)) ? text : "CAST(" + text + " AS " + months.sql() + ")";
     }
 
-    /** Returns a type with others in place of intervals of months, intervals of seconds and no type; null keeps one. */
-    private static DataType changed(DataType found, DataType months, DataType seconds, DataType none) {
+    /** Returns a type with others in place of intervals of months and of seconds, no type and variants; null keeps one. */
+    private static DataType changed(
+            DataType found, DataType months, DataType seconds, DataType none, DataType variant) {
         if (found instanceof org.apache.spark.sql.types.YearMonthIntervalType) return months;
         if (found instanceof org.apache.spark.sql.types.DayTimeIntervalType) return seconds == null ? found : seconds;
         if (found instanceof org.apache.spark.sql.types.NullType) return none == null ? found : none;
+        if (found instanceof VariantType) return variant == null ? found : variant;
         if (found instanceof org.apache.spark.sql.types.ArrayType) {
             org.apache.spark.sql.types.ArrayType array = (org.apache.spark.sql.types.ArrayType) found;
-            return DataTypes.createArrayType(changed(array.elementType(), months, seconds, none), array.containsNull());
+            return DataTypes.createArrayType(changed(array.elementType(), months, seconds, none, variant), array.containsNull());
         }
         if (found instanceof org.apache.spark.sql.types.MapType) {
             org.apache.spark.sql.types.MapType map = (org.apache.spark.sql.types.MapType) found;
-            return DataTypes.createMapType(changed(map.keyType(), months, seconds, none),
-                changed(map.valueType(), months, seconds, none), map.valueContainsNull());
+            return DataTypes.createMapType(changed(map.keyType(), months, seconds, none, variant),
+                changed(map.valueType(), months, seconds, none, variant), map.valueContainsNull());
         }
         if (!(found instanceof StructType)) return found;
         StructField[] fields = ((StructType) found).fields();
         StructField[] made = new StructField[fields.length];
         for (int i = 0; i < fields.length; i++) {
-            made[i] = new StructField(fields[i].name(), changed(fields[i].dataType(), months, seconds, none),
+            made[i] = new StructField(fields[i].name(), changed(fields[i].dataType(), months, seconds, none, variant),
                 fields[i].nullable(), fields[i].metadata());
         }
         return new StructType(made);
@@ -729,6 +859,11 @@ public class Catalyst {
     /** Returns an expression with constants in place of what is constant, without names and casts that change nothing. */
     private static Expression plain(Expression found) {
         if (found instanceof org.apache.spark.sql.catalyst.expressions.Alias) return plain((Expression) found.children().apply(0));
+        if (found instanceof NamedLambdaVariable) {  // a cast to a type with nulls adds these to elements
+            NamedLambdaVariable name = (NamedLambdaVariable) found;
+            return new NamedLambdaVariable(
+                name.name(), name.dataType().asNullable(), true, name.exprId(), name.value());
+        }
         List parts = new ArrayList();
         for (int i = 0; i < found.children().size(); i++) parts.add(plain((Expression) found.children().apply(i)));
         Expression made = (Expression) found.withNewChildren(seq(parts));
@@ -791,8 +926,8 @@ public class Catalyst {
         if (found instanceof org.apache.spark.sql.catalyst.expressions.InheritAnalysisRules) {
             scala.collection.Seq parts =
                 ((org.apache.spark.sql.catalyst.expressions.InheritAnalysisRules) found).parameters().toSeq();
-            if (hasLambda(parts)) return call(found.prettyName(), parts);
             if (found instanceof org.apache.spark.sql.catalyst.expressions.Extract) return call("date_part", parts);
+            if (hasLambda(parts) || hasVariant(found)) return call(found.prettyName(), parts);
             return found.sql();
         }
         if (found instanceof org.apache.spark.sql.catalyst.expressions.CreateNamedStruct) {
@@ -812,6 +947,11 @@ public class Catalyst {
             String name = found.dataType().sql();
             return name.equals("VOID") ? "NULL" : "CAST(NULL AS " + name + ")";
         }
+        if (found instanceof Literal && found.dataType() instanceof VariantType) {
+            VariantVal variant = (VariantVal) ((Literal) found).value();
+            return "variant_of_parts(" + new Literal(variant.getValue(), DataTypes.BinaryType).sql() + ", "
+                + new Literal(variant.getMetadata(), DataTypes.BinaryType).sql() + ")";
+        }
         if (found instanceof Literal) return constant(((Literal) found).value(), found.dataType()).sql();
         if (found.children().isEmpty()) return found.sql();
         if (found instanceof org.apache.spark.sql.catalyst.expressions.Alias) return printed((Expression) found.children().apply(0));
@@ -820,7 +960,8 @@ public class Catalyst {
         for (int i = 0; i < found.children().size(); i++) {
             Expression child = (Expression) found.children().apply(i);
             boolean isPlain = child instanceof AttributeReference || (child instanceof Literal
-                && ((Literal) child).value() != null && !(child.dataType() instanceof org.apache.spark.sql.types.ArrayType));
+                && ((Literal) child).value() != null && !(child.dataType() instanceof VariantType)
+                && !(child.dataType() instanceof org.apache.spark.sql.types.ArrayType));
             texts.add(isPlain ? child : new PrettyAttribute(printed(child), child.dataType()));
         }
         return ((Expression) found.withNewChildren(seq(texts))).sql();
@@ -840,6 +981,13 @@ public class Catalyst {
         }
         if (kind.equals("ArraysZip")) {  // its own text has other names of fields
             return "CAST(" + call("arrays_zip", parts) + " AS " + found.dataType().sql() + ")";
+        }
+        if (kind.equals("VariantGet")) {  // its own text lacks the type
+            return found.prettyName() + "(" + printed((Expression) parts.apply(0)) + ", "
+                + printed((Expression) parts.apply(1)) + ", " + constant(found.dataType().sql()) + ")";
+        }
+        if (kind.equals("NewInstance")) {
+            return "variant_of_parts(" + printed((Expression) ((Expression) parts.apply(0)).children().apply(0)) + ")";
         }
         if (kind.equals("YearOfWeek")) return call("date_part", "'YEAROFWEEK'", parts);
         if (kind.equals("SecondWithFraction")) return call("date_part", "'SECOND'", parts);
@@ -874,9 +1022,7 @@ public class Catalyst {
     }
 
     private static String reader(String name, Expression child, DataType schema, scala.collection.Map options) {
-        String columns = new Literal(org.apache.spark.unsafe.types.UTF8String.fromString(schema.sql()),
-            org.apache.spark.sql.types.StringType$.MODULE$).sql();
-        return withOptions(name + "(" + printed(child) + ", " + columns, options);
+        return withOptions(name + "(" + printed(child) + ", " + constant(schema.sql()), options);
     }
 
     private static String withOptions(String call, scala.collection.Map options) {
@@ -889,6 +1035,14 @@ public class Catalyst {
             pairs.append(option._2().toString().replace("'", "\\'")).append("'");
         }
         return all.append(pairs.length() == 0 ? "" : ", map(" + pairs + ")").append(")").toString();
+    }
+
+    private static boolean hasVariant(Expression found) {
+        if (found.dataType() instanceof VariantType) return true;
+        for (int i = 0; i < found.children().size(); i++) {
+            if (hasVariant((Expression) found.children().apply(i))) return true;
+        }
+        return false;
     }
 
     private static boolean hasLambda(scala.collection.Seq parts) {
@@ -932,6 +1086,14 @@ public class Catalyst {
         return resolved(session, text, columns);
     }
 
+    /** Returns a column of a type in JSON with the two binaries of each variant in its place. */
+    public org.apache.spark.sql.Column withoutVariants(
+            Object session, org.apache.spark.sql.Column values, String type) {
+        String text = variants("parts_of_variant", "c0", DataType.fromJson(type), 0);
+        Expression found = expression(session, text, java.util.Collections.singletonList(type));
+        return column(found, java.util.Collections.singletonList(values));
+    }
+
     /** Returns an expression over columns c0, c1, ... as a column over other columns. */
     public org.apache.spark.sql.Column column(Expression found, List arguments) {
         Map names = new HashMap();
@@ -968,7 +1130,8 @@ public class Catalyst {
 
         public Object apply() {
           try {
-            Expression parsed = spark.sessionState().sqlParser().parseExpression(text);
+            Expression parsed = (Expression) spark.sessionState().sqlParser().parseExpression(text)
+                .transformUp(new OwnFunctions());
             LogicalPlan rows = new LocalRelation(seq(columns), seq(new ArrayList()), false, scala.Option$.MODULE$.empty());
             List output = new ArrayList();
             output.add(new org.apache.spark.sql.catalyst.expressions.Alias(

@@ -142,7 +142,7 @@ def _of_files(
             f"the columns of {table} cannot be read from {oldest.path}: {str(error).splitlines()[0]}",
             help=f"correct the file; or {_HELP.format(table=table)}",
         ) from error
-    if spec.file_rules.recursive or "=" not in oldest.name.rpartition("/")[0]:
+    if columns is None or spec.file_rules.recursive or "=" not in oldest.name.rpartition("/")[0]:
         return columns
     return _with_partitions(columns, spec, session())
 
@@ -250,8 +250,14 @@ def _of_texts(column: pa.ChunkedArray, field: pa.Field) -> pa.Field:
     return field.with_type(pa.string())
 
 
-_READERS: Mapping[str, Callable[[str, SourceSpec, str], pa.Schema]] = {
-    "parquet": lambda file, _spec, _table: pq.read_schema(file),
+def _parquet(file: str) -> pa.Schema | None:
+    """Return the columns of a file; None if one may be a variant, which Spark tells from a struct."""
+    columns = pq.read_schema(file)
+    return None if any("metadata: binary" in str(type_) for type_ in columns.types) else columns
+
+
+_READERS: Mapping[str, Callable[[str, SourceSpec, str], pa.Schema | None]] = {
+    "parquet": lambda file, _spec, _table: _parquet(file),
     "csv": _csv,
     "json": _json,
 }

@@ -54,6 +54,7 @@ _SIMPLE: dict[type[st.DataType], Type] = {
     st.TimeType: Type("precision_time", params=(6,)),
     st.DayTimeIntervalType: Type("interval_day", params=(6,)),
     st.YearMonthIntervalType: Type("interval_year"),
+    st.VariantType: Type("struct", children=(Type("binary"), Type("binary"))),
 }
 """Spark type without parameters -> plan type.
 

@@ -51,7 +51,7 @@ def _float(value: float, _type: Type) -> Column:
 
 
 def _bytes(value: bytes, _type: Type) -> Column:
-    return F.unhex(F.lit(bytes(value).hex()))
+    return F.lit(bytes(value))  # `unhex` may be null, so no required part of a struct could be one
 
 
 def _time(value: int, type_: Type) -> Column:

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
 from substrait_agg.errors import InputRefused
 from substrait_agg.plan.types import INTEGER_BITS, Type, field_name
+from substrait_agg.spark.catalyst.jvm import new_helper
 from substrait_agg.spark.types.bad_rows import error_text
 from substrait_agg.spark.types.schema import MAX_FRACTION_DIGITS, to_spark
 from substrait_agg.spark.types.struct_fields import struct_of
@@ -78,8 +79,8 @@ def _decimal_fits(actual: st.DataType, type_: Type) -> bool:
 
 
 def _nested_fits(actual: st.DataType, type_: Type) -> bool:
-    if isinstance(actual, st.StructType) and type_.kind == "struct":
-        fields = actual.fields
+    if isinstance(actual, st.StructType | st.VariantType) and type_.kind == "struct":
+        fields = _fields(actual)
         return len(fields) == len(type_.children) and all(
             fits(f.dataType, c) for f, c in zip(fields, type_.children, strict=True)
         )
@@ -275,6 +276,13 @@ def convert(column: Column, actual: st.DataType, type_: Type, what: str) -> Colu
     if type_.kind == "precision_timestamp_tz" and isinstance(actual, st.TimestampNTZType):
         return _utc_instant(column)
     if type_.children:
+        plain = _without_variants(actual)
+        if plain != actual:
+            spark = SparkSession.active()
+            parts = new_helper(spark).withoutVariants(
+                spark._jsparkSession, column._jc, actual.json()
+            )
+            column, actual = Column(parts), plain
         column = _nested_converted(column, actual, type_, what)
     target = to_spark(all_nullable(type_))
     return column if actual == target else column.cast(target)
@@ -311,7 +319,27 @@ def _needs_check(type_: Type) -> bool:
 
 
 def _fields(type_: st.DataType) -> list[st.StructField]:
+    if isinstance(type_, st.VariantType):
+        type_ = _VARIANT
     return type_.fields if isinstance(type_, st.StructType) else []
+
+
+_VARIANT = st.StructType().add("value", st.BinaryType()).add("metadata", st.BinaryType())
+
+
+def _without_variants(type_: st.DataType) -> st.DataType:
+    """Return a type with the two binaries of variants in place of these."""
+    if isinstance(type_, st.ArrayType):
+        return st.ArrayType(_without_variants(type_.elementType), type_.containsNull)
+    if isinstance(type_, st.MapType):
+        value = _without_variants(type_.valueType)
+        return st.MapType(type_.keyType, value, type_.valueContainsNull)
+    if isinstance(type_, st.StructType):
+        fields = type_.fields
+        return st.StructType(
+            [st.StructField(f.name, _without_variants(f.dataType), f.nullable) for f in fields]
+        )
+    return _VARIANT if isinstance(type_, st.VariantType) else type_
 
 
 def all_nullable(type_: Type) -> Type:

@@ -32,5 +32,4 @@ SELECT day, count(*) FROM (SELECT explode(sequence(day, date_add(day, 2))) AS da
 FROM c |> EXTEND explode(a) AS v |> AGGREGATE count(*) GROUP BY v;
 SELECT id, inline_outer(CASE WHEN id > 3 THEN array(r) END) FROM c;
 SELECT c.id, z.* FROM c, LATERAL inline(arrays_zip(a, w)) z;
--- refused SQL_NOT_MAINTAINED: no column of a plan is a variant
 SELECT e.id, v.key, v.value::string FROM e, LATERAL variant_explode(try_parse_json(j)) v

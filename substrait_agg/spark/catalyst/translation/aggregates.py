@@ -586,6 +586,7 @@ _FUNCTIONS: dict[str, Callable[[Scope, SparkTree], _Call]] = {
     "RegrSlope": partial(
         _regression, names="covariance variance_x", text="if(c1 = 0D, NULL, c0 / c1)"
     ),
+    "SchemaOfVariantAgg": partial(_listed, name="collect_set", text=merge_texts.VARIANT_SCHEMA),
     "Skewness": partial(_moment, name="population_skewness"),
     "StddevPop": partial(_moment, name="std_dev", enum=_POPULATION),
     "StddevSamp": partial(_moment, name="std_dev", enum=_SAMPLE),

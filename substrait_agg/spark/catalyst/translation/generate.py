@@ -143,6 +143,13 @@ def _json_tuple(scope: Scope, tree: SparkTree) -> _List:
     return _List(f"array(named_struct({fields}))", values)
 
 
+def _variant(scope: Scope, tree: SparkTree) -> _List:
+    """Return the fields or elements of a variant."""
+    fields = "named_struct('pos', x.pos, 'key', x.key, 'value', parts_of_variant(x.value))"
+    text = f"transform(rows_of_variant(variant_of_parts(c0)), x -> {fields})"
+    return _List(text, (scope.translate(tree.children[0]),))
+
+
 def _field_text(name: str) -> str:
     read = "map_entries(from_json(c0, 'MAP<STRING, STRING>'))"
     same = f"filter({read}, e -> e.key = {name} AND e.value IS NOT NULL)"
@@ -175,5 +182,6 @@ _LISTS: Mapping[str, Callable[[Scope, SparkTree], _List]] = {
     "JsonTuple": _json_tuple,
     "PosExplode": partial(_explode, position=True),
     "Stack": _stack,
+    "VariantExplode": _variant,
 }
 """Class of a generator in Spark -> the list that it makes rows of."""

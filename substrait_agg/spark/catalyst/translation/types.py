@@ -155,8 +155,12 @@ def _parts(nested: dict[str, Any]) -> dict[str, Any]:
 
 
 def type_of(written: Any, *, nullable: bool = True) -> SparkType:
-    """Return a type of Spark's JSON. Comments and other metadata of fields do not count."""
-    return SparkType(written if isinstance(written, str) else json.dumps(_plain(written)), nullable)
+    """Return a type of Spark's JSON. Comments and other metadata of fields do not count.
+
+    A variant is the struct of its two binaries: no plan has a type for it.
+    """
+    plain = _plain(written)
+    return SparkType(plain if isinstance(plain, str) else json.dumps(plain), nullable)
 
 
 def array_of(element: SparkType) -> SparkType:
@@ -178,9 +182,21 @@ def _written(type_: SparkType) -> Any:
     return type_.nested or type_.name
 
 
+_VARIANT = {
+    "type": "struct",
+    "fields": [{"name": n, "type": "binary", "nullable": True} for n in ("value", "metadata")],
+}
+
+
 def _plain(written: Any) -> Any:
+    if written == "variant":
+        return _VARIANT
     if isinstance(written, dict):
-        return {name: _plain(part) for name, part in written.items() if name != "metadata"}
+        return {
+            name: part if name == "name" else _plain(part)
+            for name, part in written.items()
+            if name != "metadata"
+        }
     return [_plain(part) for part in written] if isinstance(written, list) else written
 
 
