@@ -146,6 +146,7 @@ def test_constants_with_a_name_are_no_table(spark: SparkSession) -> None:
         ("SELECT percentile(amount, 0.5, 2) FROM sales", "with frequencies"),
         ("SELECT try_parse_json(region) AS v FROM sales GROUP BY v", "orderable"),
         ("SELECT DISTINCT try_parse_json(region) FROM sales", "VARIANT"),
+        ("SELECT count(DISTINCT try_parse_json(region)) FROM sales", "variants"),
         ("SELECT try_parse_json(region) AS v FROM sales ORDER BY v", "ordering"),
         ("SELECT max(try_parse_json(region)) FROM sales", "ordering"),
         ("SELECT 1 FROM sales a JOIN sales b ON try_parse_json(a.region) = try_parse_json(b.region)", "VARIANT"),

@@ -1086,14 +1086,6 @@ public class Catalyst {
         return resolved(session, text, columns);
     }
 
-    /** Returns a column of a type in JSON with the two binaries of each variant in its place. */
-    public org.apache.spark.sql.Column withoutVariants(
-            Object session, org.apache.spark.sql.Column values, String type) {
-        String text = variants("parts_of_variant", "c0", DataType.fromJson(type), 0);
-        Expression found = expression(session, text, java.util.Collections.singletonList(type));
-        return column(found, java.util.Collections.singletonList(values));
-    }
-
     /** Returns an expression over columns c0, c1, ... as a column over other columns. */
     public org.apache.spark.sql.Column column(Expression found, List arguments) {
         Map names = new HashMap();

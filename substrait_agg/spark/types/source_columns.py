@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
@@ -12,7 +13,6 @@ from pyspark.sql import types as st
 
 from substrait_agg.errors import InputRefused
 from substrait_agg.plan.types import INTEGER_BITS, Type, field_name
-from substrait_agg.spark.catalyst.jvm import new_helper
 from substrait_agg.spark.types.bad_rows import error_text
 from substrait_agg.spark.types.schema import MAX_FRACTION_DIGITS, to_spark
 from substrait_agg.spark.types.struct_fields import struct_of
@@ -276,13 +276,6 @@ def convert(column: Column, actual: st.DataType, type_: Type, what: str) -> Colu
     if type_.kind == "precision_timestamp_tz" and isinstance(actual, st.TimestampNTZType):
         return _utc_instant(column)
     if type_.children:
-        plain = _without_variants(actual)
-        if plain != actual:
-            spark = SparkSession.active()
-            parts = new_helper(spark).withoutVariants(
-                spark._jsparkSession, column._jc, actual.json()
-            )
-            column, actual = Column(parts), plain
         column = _nested_converted(column, actual, type_, what)
     target = to_spark(all_nullable(type_))
     return column if actual == target else column.cast(target)
@@ -296,7 +289,10 @@ def _uuid(column: Column, actual: st.DataType) -> Column:
 
 def _nested_converted(column: Column, actual: st.DataType, type_: Type, what: str) -> Column:
     """Convert the parts of a nested value; the caller's cast then sets names and nullability."""
-    if not any(map(_needs_check, type_.children)):
+    if isinstance(actual, st.VariantType):
+        parts = [_of_variant(column, getter) for getter in ("getValue", "getMetadata")]
+        return F.when(column.isNotNull(), struct_of(parts))
+    if not (any(map(_needs_check, type_.children)) or _has_variant(actual)):
         return column
     if isinstance(actual, st.ArrayType):
         inner, element = actual.elementType, type_.children[0]
@@ -327,19 +323,24 @@ def _fields(type_: st.DataType) -> list[st.StructField]:
 _VARIANT = st.StructType().add("value", st.BinaryType()).add("metadata", st.BinaryType())
 
 
-def _without_variants(type_: st.DataType) -> st.DataType:
-    """Return a type with the two binaries of variants in place of these."""
+def _has_variant(type_: st.DataType) -> bool:
     if isinstance(type_, st.ArrayType):
-        return st.ArrayType(_without_variants(type_.elementType), type_.containsNull)
+        return _has_variant(type_.elementType)
     if isinstance(type_, st.MapType):
-        value = _without_variants(type_.valueType)
-        return st.MapType(type_.keyType, value, type_.valueContainsNull)
-    if isinstance(type_, st.StructType):
-        fields = type_.fields
-        return st.StructType(
-            [st.StructField(f.name, _without_variants(f.dataType), f.nullable) for f in fields]
-        )
-    return _VARIANT if isinstance(type_, st.VariantType) else type_
+        return _has_variant(type_.valueType)
+    fields = type_.fields if isinstance(type_, st.StructType) else []
+    return isinstance(type_, st.VariantType) or any(_has_variant(f.dataType) for f in fields)
+
+
+def _of_variant(column: Column, getter: str) -> Column:
+    """Return one of the two binaries of a variant, for which Spark's SQL has no function."""
+    jvm: Any = SparkSession.active()._jvm
+    columns, sql = jvm.org.apache.spark.sql.classic.ExpressionUtils, jvm.org.apache.spark.sql
+    none = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.ArrayList()).toList()
+    call = sql.catalyst.expressions.objects.Invoke(
+        columns.expression(column._jc), getter, sql.types.DataTypes.BinaryType, none, none, True, True, True
+    )  # fmt: skip
+    return Column(columns.column(call))
 
 
 def all_nullable(type_: Type) -> Type:
