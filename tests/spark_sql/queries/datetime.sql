@@ -4,7 +4,7 @@ SELECT id, extract(YEAROFWEEK FROM day), extract(DOW FROM day), extract(SECOND F
 SELECT id, day + 1, day - 30, date_add(day, k), date_sub(day, 2), add_months(day, 1), last_day(day), next_day(day, 'MON') FROM t;
 SELECT id, datediff(day, DATE'2024-01-01'), date_diff(day, DATE'2000-02-29'), months_between(day, DATE'2024-01-31'), day - DATE'2024-01-01' > INTERVAL '0' DAY FROM t;
 SELECT id, trunc(day, 'MM'), trunc(day, 'YEAR'), trunc(day, 'WEEK'), date_trunc('HOUR', ts), date_trunc('quarter', tn), date_trunc('DAY', day) FROM t;
-SELECT id, date_format(ts, 'yyyy-MM-dd'), date_format(tn, 'yyyy-MM-dd'), date_format(day, 'yyyy/MM/dd'), date_format(ts, 'HH:mm EEE'), date_format(tn, 'yyyy-DDD'), dayname(day), monthname(day) FROM t;
+SELECT id, date_format(ts, 'yyyy-MM-dd'), date_format(tn, 'yyyy-MM-dd HH:mm:ss'), date_format(ts, 'HH.mm'), date_format(day, 'yyyy-MM-dd_ss'), date_format(day, 'yyyy/MM/dd'), date_format(ts, 'HH:mm EEE'), date_format(tn, 'yyyy-DDD'), dayname(day), monthname(day) FROM t;
 SELECT id, to_date(string(day)), to_date('2024/01/05', 'yyyy/MM/dd'), to_timestamp('2024-01-05 01:02:03'), try_to_timestamp(s), try_to_date(s) FROM t;
 SELECT id, unix_date(day), date_from_unix_date(k), unix_seconds(ts), unix_millis(ts), unix_micros(ts), timestamp_seconds(n), timestamp_millis(n), timestamp_micros(n) FROM t;
 SELECT id, unix_timestamp(ts), to_unix_timestamp(day), from_unixtime(n), from_unixtime(n, 'yyyy') FROM t;

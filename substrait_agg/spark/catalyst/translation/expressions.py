@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -203,13 +204,37 @@ def _split_part(scope: Scope, tree: SparkTree) -> Typed:
     return scope.call("string", "split_part", values, SparkType("string", any_nullable(values)))
 
 
-def _date_text(scope: Scope, tree: SparkTree) -> Typed:
-    """Return a time as the text of its date; other formats than that of dates are left to Spark."""
+_OF_CLOCK = {"HH": "HOUR", "mm": "MINUTE", "ss": "SECOND"}
+_PIECE = re.compile(r"yyyy-MM-dd|HH|mm|ss|[ :./_-]+")
+"""Pieces of a format of `date_format` that are translated."""
+
+
+def _formatted_time(scope: Scope, tree: SparkTree) -> Typed:
+    """Return a time as the text of its date and its clock; other formats are left to Spark."""
     time, pattern = tree.children
-    is_date = pattern.kind == "Literal" and pattern.fields["value"] == "yyyy-MM-dd"
-    if not is_date or tree.zone not in ("", "UTC"):
+    text = str(pattern.fields["value"]) if pattern.kind == "Literal" else ""
+    pieces = _PIECE.findall(text)
+    if not pieces or "".join(pieces) != text or tree.zone not in ("", "UTC"):
         raise not_supported(tree)
-    return cast(cast(scope.translate(time), "date"), "string")
+    parts = [_piece_of_time(scope, replace(tree, children=(time,)), piece) for piece in pieces]
+    if len(parts) == 1:
+        return parts[0]
+    type_ = SparkType("string", any_nullable(parts))
+    return scope.call("string", "concat", parts, type_, null_handling="ACCEPT_NULLS")
+
+
+def _piece_of_time(scope: Scope, tree: SparkTree, piece: str) -> Typed:
+    if piece == "yyyy-MM-dd":
+        return cast(cast(scope.translate(tree.children[0]), "date"), "string")
+    if piece not in _OF_CLOCK:
+        return Typed({"literal": {"string": piece}}, SparkType("string", nullable=False))
+    number = cast(_part_of_time(scope, tree, component=_OF_CLOCK[piece], clock=True), "string")
+    zero = Typed({"literal": {"string": "0"}}, SparkType("string", nullable=False))
+    two = Typed({"literal": {"i32": 2}}, SparkType("integer", nullable=False))
+    digits = scope.call(
+        "string", "concat", (zero, number), number.type, null_handling="ACCEPT_NULLS"
+    )
+    return scope.call("string", "right", (digits, two), number.type)
 
 
 def _part_of_time(scope: Scope, tree: SparkTree, *, component: str, clock: bool = False) -> Typed:
@@ -424,7 +449,7 @@ EXPRESSIONS: dict[str, Maker] = {
     "StringTrimLeft": partial(_trim, name="ltrim"),
     "StringTrimRight": partial(_trim, name="rtrim"),
     "WeekOfYear": partial(_part_of_time, component="ISO_WEEK"),
-    "DateFormatClass": _date_text,
+    "DateFormatClass": _formatted_time,
     "Divide": divide,
     "ElementAt": _split_part,
     "EndsWith": partial(_text, name="ends_with", result="boolean"),
