@@ -202,7 +202,7 @@ def _check(
     root: str = "",
 ) -> Checked:
     from substrait_agg.bind import bind
-    from substrait_agg.evaluation.conditions import check_conditions
+    from substrait_agg.evaluation.conditions import place_conditions
     from substrait_agg.plan import decode
     from substrait_agg.report.places.order import in_plan_order
 
@@ -214,7 +214,7 @@ def _check(
         return Checked(None, None, in_plan_order(_of_no_plan(content, problems_of_both)))
     bound = bind(decoded, problems, source_schemas)
     if bound is not None:
-        check_conditions(bound.root, problems)
+        bound = replace(bound, root=place_conditions(bound.root, problems))
     return Checked(decoded, None if problems.errors else bound, in_plan_order(problems.items))
 
 

@@ -62,11 +62,13 @@ JOINS: tuple[ProblemKind, ...] = kinds(
     ),
     (
         "JOIN_CONDITION_NOT_SUPPORTED", "error", "error",
-        "the join tests the condition {condition} on every pair of rows, and it uses a function that the join does not compute",
+        ("the join tests the condition {condition} with a function that it does not compute itself, and the condition "
+         "or a key reads a column that has a map"),
         "compute the function in a projection below the join, and compare its result in the condition of the join",
-        ("A limit of this program: the operators of outer, semi, anti, mark and single joins evaluate their conditions "
-         "themselves, with the comparisons, arithmetic and functions that give exactly Spark's results on Arrow columns. "
-         "The condition of an inner join is a filter after the join and can use every function."),
+        ("A limit of this program: the operators of outer, semi, anti, mark and single joins evaluate those conditions "
+         "themselves whose functions give exactly Spark's results on Arrow columns. Another condition is a filter over "
+         "an inner join, in whose rows the join finds its own by the columns that keys and condition read. Columns with "
+         "maps cannot be compared. The condition of an inner join can use every function and every column."),
     ),
     (
         "JOIN_NOT_IN_UNCLEAR", "error", "error",

@@ -158,6 +158,38 @@ public class Catalyst {
         return plan;
     }
 
+    /** Moves filters to the inputs of joins below them, as far as Spark moves them. */
+    public static class JoinFilters extends Rule {
+        public TreeNode apply(TreeNode plan) {
+            TreeNode before;
+            do {
+                before = plan;
+                plan = ((LogicalPlan) before).transformDown(new FiltersOfJoins());
+                plan = org.apache.spark.sql.catalyst.optimizer.PushPredicateThroughJoin$.MODULE$.apply((LogicalPlan) plan);
+            } while (!plan.fastEquals(before));
+            return plan;
+        }
+    }
+
+    /** Moves a filter below a projection or a name over a join. */
+    public static class FiltersOfJoins extends scala.runtime.AbstractPartialFunction {
+        public boolean isDefinedAt(Object node) {
+            if (!Limits.isFilter(node)) return false;
+            LogicalPlan below = Limits.child((LogicalPlan) node);
+            if (!Limits.isPassed(below)) return false;
+            while (Limits.isPassed(below)) below = Limits.child(below);
+            return below instanceof org.apache.spark.sql.catalyst.plans.logical.Join;
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 other) {
+            if (!isDefinedAt(node)) return other.apply(node);
+            LogicalPlan filter = (LogicalPlan) node, below = Limits.child(filter);
+            if (below instanceof SubqueryAlias) return Limits.over(below, Limits.over(filter, Limits.child(below)));
+            return org.apache.spark.sql.catalyst.optimizer.PushPredicateThroughNonJoin$.MODULE$.applyLocally()
+                .applyOrElse(filter, other);
+        }
+    }
+
     /** Replaces relations without rows, which stand for tables: rules would compute their queries away. */
     public static class UnknownRows extends scala.runtime.AbstractPartialFunction {
         public boolean isDefinedAt(Object node) {
@@ -253,11 +285,11 @@ public class Catalyst {
                 || node instanceof org.apache.spark.sql.catalyst.plans.logical.Offset;
         }
 
-        private static boolean isPassed(Object node) {
+        static boolean isPassed(Object node) {
             return node instanceof Project || node instanceof SubqueryAlias;
         }
 
-        private static boolean isFilter(Object node) {
+        static boolean isFilter(Object node) {
             return node instanceof org.apache.spark.sql.catalyst.plans.logical.Filter;
         }
 
@@ -265,11 +297,11 @@ public class Catalyst {
             return node instanceof org.apache.spark.sql.catalyst.plans.logical.Sort;
         }
 
-        private static LogicalPlan child(LogicalPlan plan) {
+        static LogicalPlan child(LogicalPlan plan) {
             return (LogicalPlan) plan.children().apply(0);
         }
 
-        private static LogicalPlan over(LogicalPlan plan, LogicalPlan input) {
+        static LogicalPlan over(LogicalPlan plan, LogicalPlan input) {
             List inputs = new ArrayList();
             inputs.add(input);
             return (LogicalPlan) plan.withNewChildren(seq(inputs));
@@ -341,6 +373,7 @@ public class Catalyst {
     }
 
     private static Rule rule(String name) throws Exception {
+        if (name.endsWith(".PushPredicateThroughJoin")) return new JoinFilters();
         if (name.endsWith(".InlineCTE")) {
             Class[] flags = new Class[Class.forName(name).getConstructors()[0].getParameterCount()];
             Object[] values = new Object[flags.length];

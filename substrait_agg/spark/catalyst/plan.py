@@ -33,6 +33,8 @@ _RULES = (
     "RewritePredicateSubquery",
     "RewriteCorrelatedScalarSubquery",
     "RewriteLateralSubquery",
+    # A key of a join that can fail, such as an element of a list, is computed for rows of the filters alone.
+    "PushPredicateThroughJoin",
     "ConstantFolding",
 )
 """Rules of Spark's optimizer that are applied to a plan, in order. They keep tables and their names."""

@@ -33,4 +33,28 @@ SELECT t.id, l.name FROM t, LATERAL (SELECT name FROM u WHERE u.k = t.k ORDER BY
 SELECT /*+ BROADCAST(u) */ t.id FROM t JOIN u ON t.k = u.k AND t.d = u.amount;
 SELECT t.id, w.z FROM t JOIN (VALUES (1, 'eins'), (2, 'zwei')) AS w(k, z) ON t.k = w.k;
 SELECT t.id, u.id FROM t LEFT JOIN u ON t.k = u.k AND upper(u.name) = 'TWO';
-SELECT t.id, u.id FROM t RIGHT JOIN u ON t.k = u.k AND length(t.s) > 3
+SELECT t.id, u.id FROM t RIGHT JOIN u ON t.k = u.k AND length(t.s) > 3;
+SELECT x.id, y.id FROM c x JOIN c y ON x.a[0] = y.a[0] WHERE size(x.a) > 0 AND size(y.a) > 0;
+SELECT x.id, y.id FROM c x JOIN c y ON x.a[0] = y.a[0] AND size(x.a) > 0 AND size(y.a) > 0;
+SELECT x.id, y.id FROM (SELECT * FROM c WHERE size(a) > 0) x LEFT JOIN c y ON x.a[0] = y.a[0] AND size(y.a) > 0;
+SELECT y.id FROM c x RIGHT JOIN c y ON x.a[0] = y.a[0] AND size(x.a) > 0 WHERE size(y.a) > 0;
+SELECT p, q FROM (SELECT x.id AS p, y.id AS q, x.a AS v, y.a AS w FROM c x JOIN c y ON x.a[0] = y.a[0]) WHERE size(v) > 0 AND size(w) > 0;
+SELECT x.id FROM c x LEFT SEMI JOIN c y ON x.a[0] = y.a[0] AND x.id <> y.id AND size(y.a) > 0 WHERE size(x.a) > 0;
+SELECT x.id FROM c x WHERE size(x.a) > 0 AND NOT EXISTS (SELECT 1 FROM c y WHERE x.a[0] = y.a[0] AND x.id <> y.id AND size(y.a) > 0);
+SELECT t.id, u.id FROM t JOIN u ON t.k = u.k AND (t.ok OR 10 / (u.id - 3) > t.n);
+SELECT t.id, u.id FROM t LEFT JOIN u ON t.k = u.k AND (t.ok OR 10 / (u.id - 3) > t.n);
+SELECT t.id, u.id FROM t LEFT JOIN u ON t.k = u.k AND position(substr(u.name, 1, 1) IN t.s) > 0;
+SELECT t.id, u.id FROM t RIGHT JOIN u ON t.k = u.k AND (levenshtein(t.s, u.name) > 4 OR t.n < u.id);
+SELECT t.id, u.id, u.name FROM t FULL JOIN u ON t.k = u.k AND soundex(t.s) < soundex(u.name);
+SELECT t.id FROM t LEFT SEMI JOIN u ON t.k = u.k AND levenshtein(t.s, u.name) > 4;
+SELECT t.id FROM t LEFT ANTI JOIN u ON t.k = u.k AND levenshtein(t.s, u.name) > 4;
+SELECT t.id FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE instr(u.name, substr(t.s, 1, 1)) > 0);
+SELECT t.id, EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND levenshtein(t.s, u.name) > 4) AS e FROM t;
+SELECT t.id FROM t WHERE t.k NOT IN (SELECT u.k FROM u WHERE levenshtein(t.s, u.name) > 4) OR t.id = 1;
+SELECT t.id, u.id FROM t LEFT JOIN u ON levenshtein(t.s, u.name) < 5;
+SELECT t.id, u.id FROM t FULL JOIN u ON datediff(CASE WHEN t.day BETWEEN u.since AND DATE '2024-12-31' THEN u.since ELSE t.day END, u.since) > 0;
+SELECT x.id, y.id FROM c x FULL JOIN c y ON x.id < y.id AND arrays_overlap(x.a, y.a);
+SELECT x.id, y.id FROM c x LEFT JOIN c y ON x.id < y.id AND (array(x.id, y.id) = y.a OR x.w < y.w);
+SELECT x.id, y.id FROM c x LEFT JOIN c y ON x.id <> y.id AND x.m['x'] + y.m['x'] > 2;
+SELECT t.id, l.uid FROM t LEFT JOIN LATERAL (SELECT u.id AS uid FROM u WHERE u.k = t.k AND instr(u.name, t.s) = 0) l;
+SELECT t.id, u.id FROM t LEFT JOIN u ON t.k = u.k AND (t.id < 9 OR hash(t.s) = hash(u.name)) WHERE u.id IS NULL OR u.id > 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
@@ -74,24 +75,31 @@ def join(tree: SparkTree, left: Relation, right: Relation, context: PlanContext)
         Refusal: a kind of join that a plan does not have.
     """
     kind, on = tree.fields["joinType"], tree.fields["condition"]
-    on = None if on is None else without_definitions(on)
+    parts = [] if on is None else _conjuncts(without_definitions(on))
     if isinstance(kind, SparkTree):
-        exists = _mark_of_query(left, right, on, context)
+        exists = _mark_of_query(left, right, parts, context)
         if exists is not None:
             return _with_mark(left, left.columns, exists, kind)
-        return _mark(_sides(left, right, on, context), kind, context)
+        return _mark(_sides(left, right, parts, context), kind, context)
     if kind in _EXISTENCE:
-        return _existence(left, right, on, context, kind)
+        return _existence(left, right, parts, context, kind)
     if kind not in _JOINS:
         message = f"a join of type {kind} cannot be maintained"
         raise Refusal("relation", message, "write it as another join", tree.start, tree.stop)
     word, fills_left, fills_right = _JOINS[kind]
-    sides = _sides(left, right, on, context)
+    # Pairs of an inner join are filtered: its condition alone may have any expression.
+    tested = _links(parts, left, right) if word == "JOIN_TYPE_INNER" else parts
+    sides = _sides(left, right, tested, context)
     columns = (
         *_with_nulls(sides.left.columns, fills_left),
         *_with_nulls(sides.right.columns, fills_right),
     )
-    return _without_extra_columns(Relation(_message(sides, word), columns), sides)
+    joined = _without_extra_columns(Relation(_message(sides, word), columns), sides)
+    scope = scope_of(context, joined.columns)
+    for part in (part for part in parts if part not in tested):
+        holds = condition(scope, part).message
+        joined = replace(joined, message={"filter": {"input": joined.message, "condition": holds}})
+    return joined
 
 
 def _message(sides: _Sides, word: str) -> dict[str, object]:
@@ -118,10 +126,12 @@ def _without_extra_columns(joined: Relation, sides: _Sides) -> Relation:
 # --- conditions --------------------------------------------------------------------------------
 
 
-def _sides(left: Relation, right: Relation, on: SparkTree | None, context: PlanContext) -> _Sides:
-    """Return the inputs of a join. What of its condition one input decides is a column of it."""
+def _sides(
+    left: Relation, right: Relation, on: Sequence[SparkTree], context: PlanContext
+) -> _Sides:
+    """Return the inputs of a join. Values by which its rows find each other are columns of them."""
     widths = len(left.columns), len(right.columns)
-    parts = [] if on is None else list(_computed_parts(on, left, right))
+    parts = list(_computed_parts(on, left, right))
     new_left = _with_columns(left, [p for p in parts if _reads_only(p, left)], context)
     new_right = _with_columns(right, [p for p in parts if not _reads_only(p, left)], context)
     columns = (*new_left.columns, *new_right.columns)
@@ -136,15 +146,14 @@ def _sides(left: Relation, right: Relation, on: SparkTree | None, context: PlanC
         place = width + next(i for i, p in enumerate(same) if p.same == part.same)
         computed[part.same] = field_reference(start + place, side.columns[place].type)
     scope = replace(scope_of(context, columns), computed=computed)
-    return _Sides(
-        new_left, new_right, _TRUE if on is None else _matches(scope, on, left, right), widths
-    )
+    holds = _matches(scope, on, left, right) if on else _TRUE
+    return _Sides(new_left, new_right, holds, widths)
 
 
-def _matches(scope: Scope, on: SparkTree, left: Relation, right: Relation) -> Typed:
+def _matches(scope: Scope, on: Sequence[SparkTree], left: Relation, right: Relation) -> Typed:
     """Return the condition of a join. In keys NaN equals NaN, as everywhere in Spark."""
     parts = []
-    for part in _conjuncts(on):
+    for part in on:
         name = _KEYS.get(part.kind)
         is_float = bool(part.children) and part.children[0].type in ("float", "double")
         if name and is_float and _joins_sides(part, left, right):
@@ -169,23 +178,50 @@ def _joins_sides(equal: SparkTree, left: Relation, right: Relation) -> bool:
     )
 
 
-def _computed_parts(on: SparkTree, left: Relation, right: Relation) -> Iterator[SparkTree]:
-    """Yield the largest parts of a condition that one input decides and a join cannot compute."""
+def _links(parts: Sequence[SparkTree], left: Relation, right: Relation) -> list[SparkTree]:
+    """Return the comparisons by which rows of both inputs find each other.
+
+    These are all equalities, or else the ranges that no other part comes before.
+    """
+    links = [p for p in parts if p.kind in _KEYS and _joins_sides(p, left, right)]
+    ranges = takewhile(lambda p: p.kind in _INCLUSIVE and _joins_sides(p, left, right), parts)
+    return links or list(ranges)
+
+
+def _computed_parts(
+    on: Sequence[SparkTree], left: Relation, right: Relation
+) -> Iterator[SparkTree]:
+    """Yield the values of one input that rows find each other by and a join cannot compute.
+
+    Other parts of a condition may fail for rows that do not find each other.
+    """
+    links = _links(on, left, right)
+    values = [value for part in links for value in part.children]
+    values += [value for part in on if part not in links for value in _values_of_maps(part)]
     seen: set[int] = set()
-    waiting = [on]
-    while waiting:
-        part = waiting.pop()
-        one_sided = _reads_only(part, left) or _reads_only(part, right)
-        reads = any(node.kind == "AttributeReference" for node in part.walk())
-        simple = all(node.kind in _SIMPLE for node in part.walk())
-        if simple or not reads:
-            continue
-        if one_sided and part.kind not in ("And", "Or", "Not"):
-            if part.same not in seen:
-                seen.add(part.same)
-                yield part
-            continue
-        waiting.extend(part.children)
+    for value in values:
+        one_sided = _reads_only(value, left) or _reads_only(value, right)
+        reads = any(node.kind == "AttributeReference" for node in value.walk())
+        simple = all(node.kind in _SIMPLE for node in value.walk())
+        if one_sided and reads and not simple and value.same not in seen:
+            seen.add(value.same)
+            yield value
+
+
+def _values_of_maps(part: SparkTree) -> Iterator[SparkTree]:
+    """Yield the values that are computed from maps: a column with a map identifies no row."""
+    if not _has_map(part.type) and any(_has_map(child.type) for child in part.children):
+        yield part
+    elif part.kind != "LambdaFunction":
+        for child in part.children:
+            yield from _values_of_maps(child)
+
+
+def _has_map(type_: Any) -> bool:
+    """Return whether a type in Spark's JSON is a map, or has one inside."""
+    if isinstance(type_, dict):
+        return type_.get("type") == "map" or any(map(_has_map, type_.values()))
+    return isinstance(type_, list) and any(map(_has_map, type_))
 
 
 def _with_columns(side: Relation, parts: Sequence[SparkTree], context: PlanContext) -> Relation:
@@ -207,11 +243,11 @@ def _reads_only(tree: SparkTree, side: Relation) -> bool:
 
 
 def _existence(
-    left: Relation, right: Relation, on: SparkTree | None, context: PlanContext, kind: str
+    left: Relation, right: Relation, on: Sequence[SparkTree], context: PlanContext, kind: str
 ) -> Relation:
     """Return the rows of the left side that have a match, or that have none."""
     anti = kind == "LeftAnti"
-    if on is None:
+    if not on:
         query = {"predicateOp": "PREDICATE_OP_EXISTS", "tuples": right.message}
         exists = Typed({"subquery": {"setPredicate": query}}, SparkType("boolean", nullable=False))
         return _filter_by(left, exists, context, negated=anti)
@@ -230,11 +266,11 @@ def _filter_by(below: Relation, holds: Typed, context: PlanContext, *, negated: 
 
 
 def _null_aware(
-    on: SparkTree, left: Relation, right: Relation
+    on: Sequence[SparkTree], left: Relation, right: Relation
 ) -> list[tuple[SparkTree, SparkTree]] | None:
     """Return the pairs of values of NOT IN, which Spark writes as ``a = b OR isnull(a = b)``."""
     pairs: list[tuple[SparkTree, SparkTree]] = []
-    for part in _conjuncts(on):
+    for part in on:
         if part.kind != "Or" or part.children[1].kind != "IsNull":
             return None
         equal, null_test = part.children
@@ -290,11 +326,11 @@ def _with_mark(
 
 
 def _mark_of_query(
-    left: Relation, right: Relation, on: SparkTree | None, context: PlanContext
+    left: Relation, right: Relation, on: Sequence[SparkTree], context: PlanContext
 ) -> Typed | None:
     """Return whether a row has a match, as a subquery, where no equality of columns says it."""
     boolean = SparkType("boolean", nullable=False)
-    if on is None:
+    if not on:
         query = {"predicateOp": "PREDICATE_OP_EXISTS", "tuples": right.message}
         return Typed({"subquery": {"setPredicate": query}}, boolean)
     pairs = _null_aware(on, left, right)
