@@ -28,15 +28,15 @@ def _place(root: BoundRelation, problems: Problems) -> BoundRelation:
     refused = _refused(normal)
     if not refused:
         return root
-    made: dict[int, BoundRelation] = {}
+    results: dict[int, BoundRelation] = {}
     for relation in _relations(normal):
-        inputs = tuple(made[id(source)] for source in inputs_of(relation))
+        inputs = tuple(results[id(source)] for source in inputs_of(relation))
         same = all(a is b for a, b in zip(inputs, inputs_of(relation), strict=True))
         placed = relation if same else with_inputs(relation, inputs)
         if id(relation) in refused:
             placed = _pair(placed, problems)
-        made[id(relation)] = placed
-    return made[id(normal)]
+        results[id(relation)] = placed
+    return results[id(normal)]
 
 
 def _refused(root: BoundRelation) -> frozenset[int]:
@@ -54,10 +54,10 @@ def _refused(root: BoundRelation) -> frozenset[int]:
 def _pair(join: BoundRelation, problems: Problems) -> BoundRelation:
     if not isinstance(join, BoundJoin) or join.residual is None:
         return join
-    made = join_by_pairs(join, join.residual)
-    if made is None:
+    pairs = join_by_pairs(join, join.residual)
+    if pairs is None:
         problems.add("JOIN_CONDITION_NOT_SUPPORTED", join.path, condition=show(join.residual))
-    return made or join
+    return pairs or join
 
 
 def _relations(root: BoundRelation) -> Iterator[BoundRelation]:

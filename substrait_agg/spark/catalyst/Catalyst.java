@@ -700,7 +700,7 @@ public class Catalyst {
                 renamed.put(leaf.canonicalized(), resolved(session, variants("variant_of_parts", text, type, 0), columns));
             }
         }
-        Expression wanted = (Expression) nodes.get(number);
+        Expression wanted = withoutDefinitions((Expression) nodes.get(number), new HashMap());
         Expression replaced = renamed(wanted, renamed);
         String text = checked(session, replaced, replaced, columns);
         if (text == null) text = checked(session, withoutReplaceable(replaced), replaced, columns);
@@ -870,6 +870,29 @@ public class Catalyst {
         }
     }
 
+    /** Returns an expression with the parts that Spark computes once at every place that names them. */
+    private static Expression withoutDefinitions(Expression found, Map definitions) {
+        if (found instanceof org.apache.spark.sql.catalyst.expressions.CommonExpressionRef) {
+            Object part = definitions.get(((org.apache.spark.sql.catalyst.expressions.CommonExpressionRef) found).id());
+            return part == null ? found : (Expression) part;
+        }
+        if (found instanceof org.apache.spark.sql.catalyst.expressions.With) {
+            org.apache.spark.sql.catalyst.expressions.With with = (org.apache.spark.sql.catalyst.expressions.With) found;
+            Map all = new HashMap(definitions);
+            for (int i = 0; i < with.defs().size(); i++) {
+                org.apache.spark.sql.catalyst.expressions.CommonExpressionDef part =
+                    (org.apache.spark.sql.catalyst.expressions.CommonExpressionDef) with.defs().apply(i);
+                all.put(part.id(), withoutDefinitions(part.child(), definitions));
+            }
+            return withoutDefinitions(with.child(), all);
+        }
+        List parts = new ArrayList();
+        for (int i = 0; i < found.children().size(); i++) {
+            parts.add(withoutDefinitions((Expression) found.children().apply(i), definitions));
+        }
+        return (Expression) found.withNewChildren(seq(parts));
+    }
+
     private static Expression withoutReplaceable(Expression found) {
         if (found instanceof RuntimeReplaceable) return withoutReplaceable(((RuntimeReplaceable) found).replacement());
         List parts = new ArrayList();
@@ -882,6 +905,7 @@ public class Catalyst {
     private String checked(Object session, Expression found, Expression wanted, List columns) {
         String text = printed(found);
         Expression again = resolved(session, text, columns);
+        if (again != null) again = withoutDefinitions(again, new HashMap());
         if (again == null || !again.dataType().sameType(wanted.dataType())) return null;
         if (plain(withoutReplaceable(again)).canonicalized().equals(plain(withoutReplaceable(wanted)).canonicalized())) {
             return text;
@@ -1129,7 +1153,8 @@ public class Catalyst {
             names.put(column.canonicalized(), org.apache.spark.sql.classic.ExpressionUtils$.MODULE$.expression(
                 (org.apache.spark.sql.Column) arguments.get(place)));
         }
-        return org.apache.spark.sql.classic.ExpressionUtils$.MODULE$.column(renamed(found, names));
+        return org.apache.spark.sql.classic.ExpressionUtils$.MODULE$.column(
+            renamed(withoutDefinitions(found, new HashMap()), names));
     }
 
     /** Returns the expression of a text over columns, or null where Spark does not read it. */

@@ -12,7 +12,7 @@ from typing import Any
 from substrait_agg.functions.scalars.catalogue import SCALARS
 from substrait_agg.functions.spark_sql import SPARK_SQL, SPARK_URN, SPARK_VERSION
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
-from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
+from substrait_agg.spark.catalyst.analyzed.tree import SparkTree, without_definitions
 from substrait_agg.spark.catalyst.translation.own_sources import OwnTables
 from substrait_agg.spark.catalyst.translation.types import (
     MOST_DIGITS,
@@ -189,6 +189,8 @@ class Scope:
         """Return whether an expression reads only columns: no measure, no window, no query."""
         if tree.same in self.computed:
             return True
+        if tree.kind == "With":
+            return self._is_whole(without_definitions(tree))
         if tree.kind in _NOT_OF_ROWS or not tree.deterministic:
             return False
         return all(map(self._is_whole, tree.children))
