@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,18 +15,24 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import substrait_agg as sa
+from substrait_agg.bind.rewrite import table_reads
+from substrait_agg.operator.common.names import WEIGHT
+from tests.local.run import run
 from tests.random_queries.dialects import Text
 from tests.random_queries.queries import Queries
-from tests.random_queries.tables import SCHEMAS, versions
+from tests.random_queries.tables import SCHEMAS, instants, versions
 from tests.spark_plans import plan_query
 from tests.sql.results import changed, chosen, started
 
 VERSIONS = 4
+CLOCK = "system.clock"
+CLOCK_SCHEMA = pa.schema([("today", pa.date32()), ("now", pa.timestamp("us", "UTC"))])
 Bag = Counter[tuple[Any, ...]]
 _PLACE = re.compile(r" at SQL:[0-9:]+")
 _CONDITION = re.compile(r"(?<=the condition ).*(?= on every pair)")
@@ -65,16 +71,23 @@ class Case:
         query: the query.
         rows: all rows that a table ever has.
         alive: per version the positions of the rows of each table.
+        instants: the time of each version.
     """
 
     seed: int
     query: Text
     rows: Mapping[str, pa.Table]
     alive: Sequence[Mapping[str, set[int]]]
+    instants: Sequence[datetime]
 
     def tables(self, version: int) -> dict[str, pa.Table]:
         """Return the rows of a version."""
         return {name: chosen(self.rows[name], self.alive[version][name]) for name in SCHEMAS}
+
+    def changes(self, version: int) -> dict[str, pa.Table]:
+        """Return the changes of each table from the version before."""
+        before = self.alive[version - 1] if version else dict.fromkeys(SCHEMAS, ())
+        return {n: changed(self.rows[n], before[n], self.alive[version][n]) for n in SCHEMAS}
 
     def describe(self, difference: str, version: int) -> str:
         """Return all that is needed to understand a difference."""
@@ -88,8 +101,12 @@ class Case:
 
 def case_of(seed: int) -> Case:
     """Return the case of a seed."""
-    rows, alive = versions(seed, VERSIONS)
-    return Case(seed, Queries(seed).whole(), rows, alive)
+    return case_over(seed, Queries(seed).whole())
+
+
+def case_over(seed: int, query: Text) -> Case:
+    """Return a query over the tables of a seed."""
+    return Case(seed, query, *versions(seed, VERSIONS), instants(seed, VERSIONS))
 
 
 def check(seed: int, outcomes: Outcomes, spark: SparkSession, *, ask_spark: bool) -> None:
@@ -122,11 +139,11 @@ def _compare(
 ) -> None:
     """Compare the versions of a view. Where DuckDB differs, Spark decides."""
     for version, view in enumerate(views):
-        tables = case.tables(version)
-        expected = of_duckdb(case.query.duck, tables)
+        tables, query = case.tables(version), case.query.at(case.instants[version])
+        expected = of_duckdb(query.duck, tables)
         if view == expected and not (ask_spark and version == VERSIONS - 1):
             continue
-        theirs = of_spark(spark, case.query.spark, tables)
+        theirs = of_spark(spark, query.spark, tables)
         if view != theirs:
             outcomes.wrong.append(case.describe(differing(view, theirs), version))
             return
@@ -138,17 +155,49 @@ def _compare(
 
 def maintained(plan: sa.Plan, case: Case, folder: Path) -> list[Bag]:
     """Return the rows of a view at each version."""
-    run = started(plan, SCHEMAS, folder)
-    before: Mapping[str, set[int]] = {name: set() for name in SCHEMAS}
+    if case.query.is_recursive:
+        return list(_of_recursion(plan, case, folder))
+    run = started(plan, {**SCHEMAS, CLOCK: CLOCK_SCHEMA}, folder)
     views = []
-    for alive in case.alive:
-        run.batch({n: changed(case.rows[n], before[n], alive[n]) for n in SCHEMAS})
-        before = alive
+    for version in range(len(case.alive)):
+        changes = dict(case.changes(version))
+        if case.query.has_time:
+            changes[CLOCK] = ticks(case.instants[: version + 1])
+        run.batch(changes)
         view: Bag = Counter()
         for row, n in run.view.items():
             view[tuple(map(plain, row))] += n
         views.append(view)
     return views
+
+
+def _of_recursion(plan: sa.Plan, case: Case, folder: Path) -> Iterator[Bag]:
+    """Yield the rows of a view; the rounds of a recursion need a whole run."""
+    tables = {read.table[0] for read in table_reads(plan.bind().root)}
+    sources = {n: f"parquet:{folder / n}?weight=change&batch-files=1" for n in tables}
+    for version in range(len(case.alive)):
+        changes = case.changes(version)
+        for name in tables:
+            (folder / name).mkdir(exist_ok=True)
+            rows = changes[name]
+            file = rows.rename_columns([*rows.column_names[:-1], "change"])
+            pq.write_table(file, folder / name / f"{version}.parquet")
+    batches = run(plan, sources, checkpoint=folder / "checkpoint", partitions=2)
+    for _ in case.alive:
+        assert batches.batch()
+        view = sa.open_view(folder / "checkpoint").to_arrow()
+        yield bag(list(zip(*(column.to_pylist() for column in view.columns), strict=True)))
+
+
+def ticks(instants: Sequence[datetime]) -> pa.Table:
+    """Return the change of the clock to the last instant from the one before."""
+    moments, weights = instants[-2:], [-1, 1][-len(instants[-2:]) :]
+    columns = {
+        "today": [m.date() for m in moments],
+        "now": [m.replace(tzinfo=UTC) for m in moments],
+    }
+    table = pa.table(columns, schema=CLOCK_SCHEMA)
+    return table.append_column(WEIGHT, pa.array(weights, pa.int64()))
 
 
 def differing(view: Bag, expected: Bag) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 
 @dataclass(frozen=True)
@@ -12,6 +13,27 @@ class Text:
 
     spark: str
     duck: str
+
+    @property
+    def has_time(self) -> bool:
+        """Whether the answer depends on the time of the version."""
+        return NOW.spark in self.spark or TODAY.spark in self.spark
+
+    @property
+    def is_recursive(self) -> bool:
+        """Whether a common table reads itself."""
+        return self.spark.startswith("WITH RECURSIVE")
+
+    def at(self, instant: datetime) -> Text:
+        """Return the query of an instant."""
+        values = {
+            NOW.spark: f"CAST('{instant}' AS TIMESTAMP_NTZ)", TODAY.spark: f"DATE '{instant.date()}'",
+            NOW.duck: f"TIMESTAMP '{instant}'", TODAY.duck: f"DATE '{instant.date()}'",
+        }  # fmt: skip
+        spark, duck = self.spark, self.duck
+        for name, value in values.items():
+            spark, duck = spark.replace(name, value), duck.replace(name, value)
+        return Text(spark, duck)
 
 
 def say(template: str, *parts: Text | str | int, duck: str = "") -> Text:
@@ -57,6 +79,8 @@ class Scope:
         return [column for column in self.columns if column.type in types]
 
 
+NOW = Text("CAST(now() AS TIMESTAMP_NTZ)", "the_time_of_the_version")
+TODAY = Text("current_date()", "the_date_of_the_version")
 SIMPLE = ("int", "dec", "dbl", "ratio", "str", "date", "ts", "bool")
 """Types whose values have an order in every place: `ratio` is a DOUBLE whose sums depend on the order of rows."""
 NESTED = ("list", "words", "struct")

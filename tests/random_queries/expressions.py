@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from tests.random_queries.dialects import Scope, Text, say, together
+from tests.random_queries.dialects import NOW, TODAY, Scope, Text, say, together
 
 LITERALS: dict[str, Sequence[str]] = {
     "int": ("CAST(0 AS BIGINT)", "CAST(1 AS BIGINT)", "CAST(3 AS BIGINT)", "CAST(-2 AS BIGINT)"),
@@ -169,6 +169,14 @@ class Expressions:
                 "{} BETWEEN {} AND {}", value, self.of(scope, type_, 0), self.of(scope, type_, 0)
             )
         return self.comparison(scope, scope, type_, depth, left=value)
+
+    def temporal(self, scope: Scope) -> Text:
+        """Return a comparison with the time of the version."""
+        value = self.rng.choice(scope.of("date", "ts"))
+        now = NOW if value.type == "ts" else TODAY
+        if self.rng.random() < 0.5:
+            now = say(f"{{}} {self.rng.choice('+-')} INTERVAL '1' DAY", now)
+        return say(f"{{}} {self.rng.choice(COMPARISONS)} {{}}", value.text, now)
 
     def comparison(
         self, one: Scope, other: Scope, type_: str, depth: int, left: Text | None = None

@@ -11,6 +11,7 @@ from tests.random_queries.expressions import COMPARISONS, Expressions
 from tests.random_queries.measures import Measures, WindowCalls
 from tests.random_queries.tables import NAMES, SCHEMAS
 
+STEP_TYPES = {"int": "BIGINT", "str": "STRING", "date": "DATE", "bool": "BOOLEAN"}
 KEYS = ("int", "str", "date", "dec", "dbl", "ts", "bool", "ratio")
 
 
@@ -44,16 +45,24 @@ class Queries:
         self.window_calls = WindowCalls(self.rng)
         self._left = self.rng.randint(2, 6)
         self._made = 0
+        self._timed = True
         self._common: list[tuple[str, Query]] = []
 
     def whole(self) -> Text:
         """Return the query."""
-        if self.rng.random() < 0.2:
+        kind = self.rng.random()
+        if kind < 0.2:
             self._common.append(("common", self.query(1)))
-        query = self.query(2)
-        if self._common:
+            query = self.query(2)
             return say("WITH common AS ({}) {}", self._common[0][1].text, query.text)
-        return query.text
+        if kind < 0.23:
+            self._timed = False
+            recursion = self._recursion()
+            self._common.append(("common", recursion))
+            query = self.query(1)
+            names = together(say(name) for name, _ in recursion.columns)
+            return say("WITH RECURSIVE common({}) AS ({}) {}", names, recursion.text, query.text)
+        return self.query(2).text
 
     def query(self, depth: int, types: Sequence[str] | None = None) -> Query:
         """Return a SELECT; `types` are those of its columns where they are given."""
@@ -197,6 +206,39 @@ class Queries:
         )
         return Query(say("SELECT {} FROM {}{}", listed, source, rest), columns)
 
+    def _recursion(self) -> Query:
+        """Return a recursion of three levels; the last column is the level."""
+        rng = self.rng
+        types = [rng.choice(tuple(STEP_TYPES)) for _ in range(rng.randint(1, 2))]
+        columns = (*((self._name(), t) for t in types), (self._name(), "int"))
+        first = self._item(0)
+        anchor = self._step(types, Scope(first.columns), say("CAST(1 AS BIGINT)"))
+        alias = self._name()
+        own = _columns(alias, columns)
+        source, scope = say("common AS {}", alias), Scope(own)
+        right = self._item(0)
+        keys = [t for t in types if Scope(right.columns).of(t)]
+        if keys and rng.random() < 0.8:
+            key = rng.choice(keys)
+            sides = (
+                rng.choice(part.of(key)).text for part in (Scope(own[:-1]), Scope(right.columns))
+            )
+            kind = rng.choice(("JOIN", "JOIN", "LEFT JOIN"))
+            source = say(f"{{}} {kind} {{}} ON {{}} = {{}}", source, right.text, *sides)
+            scope = Scope((*own, *right.columns))
+        step = self._step(types, scope, say("{} + 1", own[-1].text))
+        text = say(
+            "SELECT {} FROM {} UNION ALL SELECT {} FROM {} WHERE {} < 3",
+            anchor, first.text, step, source, own[-1].text,
+        )  # fmt: skip
+        return Query(text, columns)
+
+    def _step(self, types: Sequence[str], scope: Scope, level: Text) -> Text:
+        values = [
+            say("CAST({} AS {})", self.expressions.of(scope, t, 1), STEP_TYPES[t]) for t in types
+        ]
+        return together([*values, level])
+
     # --- FROM
 
     def _from(self, depth: int) -> From:
@@ -215,6 +257,8 @@ class Queries:
         if depth > 0 and self._left > 1 and rng.random() < 0.25:
             query = self.query(depth - 1)
             return From(say("({}) AS {}", query.text, alias), _columns(alias, query.columns))
+        if self._left > 1 and rng.random() < 0.08:
+            return self._using()
         self._left -= 1
         table = rng.choice(tuple(SCHEMAS))
         columns = [(field.name, NAMES[field.type]) for field in SCHEMAS[table]]
@@ -225,6 +269,8 @@ class Queries:
         lists = [c for c in left.columns if c.type in ("list", "words")]
         if lists and rng.random() < 0.3:
             return self._exploded(left, rng.choice(lists))
+        if rng.random() < 0.08:
+            return self._lateral(left)
         right = self._item(depth - 1)
         columns = (*left.columns, *right.columns)
         kind = rng.choice(
@@ -254,6 +300,58 @@ class Queries:
                 left.columns,
             )
         return From(say(f"{{}} {kind} {{}} ON {{}}", left.text, right.text, on), columns)
+
+    def _using(self) -> From:
+        """Return a join of two tables on columns of the same names."""
+        rng = self.rng
+        self._left -= 2
+        tables, aliases = rng.sample(tuple(SCHEMAS), 2), (self._name(), self._name())
+        types = [{f.name: NAMES[f.type] for f in SCHEMAS[table]} for table in tables]
+        shared = [n for n, t in types[0].items() if types[1].get(n) == t and n != "id"]
+        names = rng.sample(shared, min(len(shared), rng.randint(1, 2)))
+        texts = [say("`{}`", name, duck='"{}"') for name in names]
+        columns = [(text, types[0][name]) for text, name in zip(texts, names, strict=True)]
+        columns += [
+            (say("{}.{}", alias, name), part[name])
+            for alias, part in zip(aliases, types, strict=True)
+            for name in rng.sample([n for n in part if n not in names], 2)
+        ]
+        kind = rng.choice(("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
+        source = say(
+            f"{{}} AS {{}} {kind} {{}} AS {{}} USING ({{}})",
+            tables[0], aliases[0], tables[1], aliases[1], together(texts),
+        )  # fmt: skip
+        query, alias = self._select(columns, source, say("")), self._name()
+        return From(say("({}) AS {}", query.text, alias), _columns(alias, query.columns))
+
+    def _lateral(self, left: From) -> From:
+        """Return a join with an aggregate or the first rows of those that match a left row."""
+        rng = self.rng
+        right = self._item(0)
+        scope, alias = Scope(right.columns), self._name()
+        types = [t for t in KEYS if scope.of(t) and Scope(left.columns).of(t)]
+        if not types:
+            return From(
+                say("{} CROSS JOIN {}", left.text, right.text), (*left.columns, *right.columns)
+            )
+        type_ = rng.choice(types)
+        key, outer = rng.choice(scope.of(type_)), rng.choice(Scope(left.columns).of(type_))
+        where = say(" WHERE {} = {}", key.text, outer.text)
+        if rng.random() < 0.4:
+            calls = [self.measures.one(scope, types=SIMPLE) for _ in range(rng.randint(1, 2))]
+            query = self._select(calls, right.text, where)
+        else:
+            columns = rng.sample(scope.of(*SIMPLE), min(2, len(scope.of(*SIMPLE))))
+            first = say(
+                "{} ORDER BY {} LIMIT {}",
+                where,
+                self.window_calls.order(columns),
+                rng.randint(1, 3),
+            )
+            query = self._select([(c.text, c.type) for c in columns], right.text, first)
+        word, on = rng.choice((("CROSS JOIN", ""), ("LEFT JOIN", " ON true")))
+        text = say(f"{{}} {word} LATERAL ({{}}) AS {{}}{on}", left.text, query.text, alias)
+        return From(text, (*left.columns, *_columns(alias, query.columns)))
 
     def _exploded(self, left: From, column: Column) -> From:
         alias, name = self._name(), self._name()
@@ -299,6 +397,8 @@ class Queries:
             parts.append(self.expressions.condition(scope, rng.choice((0, 1, 2))))
         if self._left > 0 and depth > 0 and rng.random() < 0.45:
             parts.append(self._subquery(scope))
+        if self._timed and scope.of("date", "ts") and rng.random() < 0.1:
+            parts.append(self.expressions.temporal(scope))
         if not parts:
             return say("")
         return say(" WHERE {}", together(parts, rng.choice((" AND ", " AND ", " OR "))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -103,6 +103,15 @@ class Table:
             }
         self._made.append(row)
         return {len(self._made) - 1}
+
+
+def instants(seed: int, count: int) -> list[datetime]:
+    """Return the instant of each version: some of those that rows have, and others."""
+    rng = random.Random(seed)
+    times = [
+        rng.choice(INSTANTS[:3]) + timedelta(hours=rng.choice((0, 0, 6, 30))) for _ in range(count)
+    ]
+    return sorted(times)
 
 
 def versions(seed: int, count: int) -> tuple[dict[str, pa.Table], list[dict[str, set[int]]]]:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.random_queries.checking import VERSIONS, Case, maintained, of_duckdb
+from tests.random_queries.checking import case_over, maintained, of_duckdb
 from tests.random_queries.dialects import Text, say
-from tests.random_queries.tables import SCHEMAS, versions
+from tests.random_queries.tables import SCHEMAS
 from tests.spark_plans import plan_query
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -51,7 +51,7 @@ QUERIES = {
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES.keys())
 def test_every_version_equals_duckdb(query: Text, tmp_path: Path) -> None:
-    case = Case(0, query, *versions(0, VERSIONS))
+    case = case_over(0, query)
     views = maintained(plan_query(query.spark, SCHEMAS), case, tmp_path)
     for version, view in enumerate(views):
         assert view == of_duckdb(query.duck, case.tables(version)), case.describe("", version)

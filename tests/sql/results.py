@@ -35,7 +35,7 @@ def kept(
 def started(query: str | sa.Plan, schemas: Mapping[str, pa.Schema], folder: Path) -> LocalFlow:
     """Give the flow of a query over tables whose rows may be deleted."""
     plan = plan_query(query, schemas) if isinstance(query, str) else query
-    flow = lower(plan.bind(), weights={(name,): "weighted" for name in schemas})
+    flow = lower(plan.bind(), weights={tuple(name.split(".")): "weighted" for name in schemas})
     folder.mkdir(exist_ok=True, parents=True)
     return LocalFlow(flow, folder)
 
