@@ -841,7 +841,7 @@ public class Catalyst {
     /** Returns a type with others in place of intervals of months and of seconds, no type and variants; null keeps one. */
     private static DataType changed(
             DataType found, DataType months, DataType seconds, DataType none, DataType variant) {
-        if (found instanceof org.apache.spark.sql.types.YearMonthIntervalType) return months;
+        if (found instanceof org.apache.spark.sql.types.YearMonthIntervalType) return months == null ? found : months;
         if (found instanceof org.apache.spark.sql.types.DayTimeIntervalType) return seconds == null ? found : seconds;
         if (found instanceof org.apache.spark.sql.types.NullType) return none == null ? found : none;
         if (found instanceof VariantType) return variant == null ? found : variant;
