@@ -142,7 +142,8 @@ def _constant(expr: Constant) -> Evaluator:
     value = scalar(expr)
     if value is None:
         raise _Unsupported
-    return Evaluator(lambda rows: pa.repeat(value, rows.count))
+    # Arrow repeats no list zero times.
+    return Evaluator(lambda rows: pa.repeat(value, max(rows.count, 1))[: rows.count])
 
 
 def _field(expr: NestedPart) -> Evaluator:

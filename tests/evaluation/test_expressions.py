@@ -279,3 +279,10 @@ def test_a_filter_of_several_arguments_is_evaluated_once(monkeypatch: pytest.Mon
     assert [column.to_pylist() for column in found[:2]] == [[1, None, None], [4, None, None]]
     assert found[4].equals(columns[1])
     assert [evaluated.count(expr) for expr in (positive, A, zeros[0])] == [1, 1, 2]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_a_constant_list_has_a_value_for_each_row(rows: int) -> None:
+    constant = Constant(Type("list", children=(I64,)), (1, None))
+    assert supports(constant)
+    assert evaluate(constant, [], rows).to_pylist() == [[1, None]] * rows
