@@ -44,6 +44,29 @@ _PLAIN: dict[int, pa.DataType] = {
 }
 """Oid of a type -> its Arrow type; every other type is text."""
 
+TEXT, BPCHAR, VARCHAR, UUID = 25, 1042, 1043, 2950
+
+_ELEMENTS: dict[int, int] = {
+    1000: BOOL,
+    1001: BYTEA,
+    1005: INT2,
+    1007: INT4,
+    1009: TEXT,
+    1014: BPCHAR,
+    1015: VARCHAR,
+    1016: INT8,
+    1021: FLOAT4,
+    1022: FLOAT8,
+    1028: OID,
+    1115: TIMESTAMP,
+    1182: DATE,
+    1183: TIME,
+    1185: TIMESTAMPTZ,
+    1231: NUMERIC,
+    2951: UUID,
+}
+"""Oid of an array -> oid of its elements; every other array is text."""
+
 
 @dataclass(frozen=True, slots=True)
 class PublishedColumn:
@@ -65,7 +88,7 @@ class PublishedColumn:
 
 
 def arrow_type(base: int, modifier: int) -> pa.DataType:
-    """Return the Arrow type of a type that is no domain.
+    """Return the Arrow type of a type that is no domain; of an array a list.
 
     A numeric without precision, or with more than 38 digits, is text: Arrow and Spark have no type
     for it.
@@ -73,6 +96,8 @@ def arrow_type(base: int, modifier: int) -> pa.DataType:
     >>> arrow_type(NUMERIC, (15 << 16 | 2) + 4)
     Decimal128Type(decimal128(15, 2))
     """
+    if base in _ELEMENTS:
+        return pa.list_(arrow_type(_ELEMENTS[base], modifier))
     if base == NUMERIC:
         return _decimal_type(modifier)
     return _PLAIN.get(base, pa.string())
@@ -98,10 +123,13 @@ def convert(texts: pa.Array, column: PublishedColumn, table: str) -> pa.Array:
 
     Raises:
         InputRefused: VALUE_OUT_OF_RANGE for a value that the Arrow type does not have: ``NaN`` of a
-            numeric, ``infinity`` of a time, a year before 1 or after 9999, ``24:00``.
+            numeric, ``infinity`` of a time, a year before 1 or after 9999, ``24:00``, an array of
+            several dimensions or with its own bounds.
     """
     to = arrow_type(column.base, column.base_modifier)
     try:
+        if column.base in _ELEMENTS:
+            return _to_lists(texts, _ELEMENTS[column.base], to)
         return _CONVERSIONS.get(column.base, _cast)(texts, to)
     except pa.ArrowInvalid as error:
         message = f"column {column.name} of {table} has a value that {to} does not have: {error}"
@@ -161,3 +189,73 @@ _CONVERSIONS: dict[int, Callable[[pa.Array, pa.DataType], pa.Array]] = {
     TIME: _to_times,
     BYTEA: _to_bytes,
 }
+
+
+# --- arrays ---------------------------------------------------------------------------------------
+
+
+def _to_lists(texts: pa.Array, element: int, to: pa.ListType) -> pa.Array:
+    r"""Return the lists of texts such as ``{1,NULL,3}`` and ``{"a \"b\"",c}``.
+
+    A quoted element may have any character, with a backslash before quotes and backslashes. Outside
+    of quotes a comma ends an element, and NULL is null.
+    """
+    data, starts, ends = _bytes_of(texts.drop_null())
+    escapes = _escapes(data)
+    quotes = data == ord('"')
+    quotes[escapes + 1] = False
+    is_plain = np.cumsum(quotes) % 2 == 0
+    opened = np.flatnonzero((data == ord("{")) & is_plain)
+    if not np.array_equal(opened, starts):
+        raise pa.ArrowInvalid("it has several dimensions, or bounds such as [0:2]={1,2,3}")
+    commas = np.flatnonzero((data == ord(",")) & is_plain)
+    has_elements = ends - starts > 2
+    firsts = np.sort(np.concatenate([starts[has_elements] + 1, commas + 1]))
+    lasts = np.sort(np.concatenate([ends[has_elements] - 1, commas]))
+    values = _elements(data, firsts, lasts, escapes)
+    counts = np.zeros(len(texts), np.int64)
+    counts[texts.is_valid().to_numpy(zero_copy_only=False)] = np.searchsorted(
+        firsts, ends
+    ) - np.searchsorted(firsts, starts)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
+    converted = _CONVERSIONS.get(element, _cast)(values, to.value_type)
+    return pa.ListArray.from_arrays(offsets, converted, to, mask=texts.is_null())
+
+
+def _bytes_of(texts: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the bytes of texts without nulls, and where each begins and ends."""
+    _, places, buffer = texts.buffers()
+    offsets = np.frombuffer(places, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    data = np.frombuffer(buffer or b"", np.uint8)[offsets[0] : offsets[-1]]
+    whole = (offsets - offsets[0]).astype(np.int64)
+    return data, whole[:-1], whole[1:]
+
+
+def _escapes(data: np.ndarray) -> np.ndarray:
+    """Return the places of the backslashes that belong to the character after them.
+
+    In a sequence of backslashes these are the first, the third, and so on.
+    """
+    places = np.flatnonzero(data == ord("\\"))
+    is_first = np.diff(places, prepend=-2) > 1
+    firsts = places[is_first][np.cumsum(is_first) - 1]
+    return places[(places - firsts) % 2 == 0]
+
+
+def _elements(
+    data: np.ndarray, firsts: np.ndarray, lasts: np.ndarray, escapes: np.ndarray
+) -> pa.Array:
+    """Return the texts between places, without quotes and escapes."""
+    is_quoted = data[firsts] == ord('"')
+    starts, ends = firsts + is_quoted, lasts - is_quoted
+    borders = np.zeros(len(data) + 1, np.int64)
+    np.add.at(borders, starts, 1)
+    np.add.at(borders, ends, -1)
+    is_kept = np.cumsum(borders[:-1]) > 0
+    is_kept[escapes] = False
+    sizes = np.concatenate([[0], np.cumsum(is_kept)])
+    offsets = np.append(sizes[starts], sizes[-1]).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data[is_kept])]
+    texts = pa.Array.from_buffers(pa.string(), len(starts), buffers)
+    is_null = pc.and_(pc.equal(texts, "NULL"), pa.array(~is_quoted))
+    return pc.if_else(is_null, pa.scalar(None, pa.string()), texts)
