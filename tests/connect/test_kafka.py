@@ -265,6 +265,31 @@ def test_types() -> None:
     ]  # fmt: skip
 
 
+def test_arrays_and_structs() -> None:
+    """Times and decimals inside of them are written as outside of them; missing fields are null."""
+    columns = "v struct<a: int, `b c` decimal(10,2), d: date>, l array<struct<t timestamp, n array<date>>>"
+    day, moment = dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 8, tzinfo=dt.UTC)
+    assert rows(
+        columns,
+        {"v": {"d": "2024-02-29", "b c": 1.5, "z": [0]}, "l": [{"t": "2024-02-29T10:00:00+02:00"}, None]},
+        {"v": {}, "l": [{"n": ["2024-02-29", None]}, {"n": []}]},
+        {"v": None, "l": []},
+        {},
+    ) == [
+        ({"a": None, "b c": Decimal("1.50"), "d": day}, [{"t": moment, "n": None}, None], 1),
+        (dict.fromkeys(("a", "b c", "d")), [{"t": None, "n": [day, None]}, {"t": None, "n": []}], 1),
+        (None, [], 1),
+        (None, None, 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", [{"a": 1.5}, {"a": "1"}, {"l": [5]}, {"l": {"d": None}}, 5, []])
+def test_a_bad_value_inside_of_a_struct_is_named(bad: Any) -> None:
+    with pytest.raises(InputRefused) as refused:
+        rows("v struct<a: int, l: array<date>>", {"v": {"a": 1}}, {"v": bad})
+    assert (refused.value.code, refused.value.path) == ("ROW_UNREADABLE", "t/0/1")
+
+
 def test_an_object_over_several_lines() -> None:
     assert rows(COLUMNS, b'{"id":\r\n 1}\n', b' {"id":2}') == [(1, None, 1), (2, None, 1)]
 
@@ -340,8 +365,12 @@ def test_events_by_key() -> None:
 
 
 def test_dates_of_events_are_days() -> None:
-    found = rows("d date", event("c", None, {"d": 19782}), cdc="debezium")
-    assert found == [(dt.date(2024, 2, 29), 1)]
+    """Also those in keys, arrays and structs."""
+    new = {"d": 19782, "l": [19782, None], "v": {"d": 19782}}
+    events = event("c", None, new), (None, {"d": 19782})
+    found = rows("d date, l array<date>, v struct<d: date>", *events, cdc="debezium", key="d")
+    day = dt.date(2024, 2, 29)
+    assert found == [(day, [day, None], {"d": day}, 1), (day, None, None, -1)]
 
 
 @pytest.mark.parametrize(
@@ -384,6 +413,9 @@ def test_an_unknown_option() -> None:
         {"columns": "id int, id int"}, {"columns": "id decimal(3,5)"}, {"columns": "id int(3)"}, {"key": "x"},
         {"key": "id,id"}, {"cdc": "x"}, {"value": "avro"}, {"startingOffsets": "{}"}, {"kafka.bootstrap.servers": ""},
         {"kafka.isolation.level": "read_uncommitted"}, {"columns": "t timestamp", "cdc": "debezium"},
+        {"columns": "l array<struct<t: timestamp>>", "cdc": "debezium"}, {"columns": "m map<string, int>"},
+        {"columns": "a array<int"}, {"columns": "a struct<>"}, {"columns": "a struct<b int, b int>"}, {"columns": "a `"},
+        {"columns": "id int, a array<int>", "key": "a"},
     ],
 )  # fmt: skip
 def test_bad_options(options: dict[str, str]) -> None:

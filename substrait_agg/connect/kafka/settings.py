@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from substrait_agg.connect.kafka.columns import ColumnsError, parts, read_columns
 from substrait_agg.connect.protocol import TableSource
 from substrait_agg.errors import UsageError
 from substrait_agg.redaction import remember
@@ -17,28 +18,6 @@ PREFIX = "kafka."
 
 SERVERS = "bootstrap.servers"
 STARTS = ("earliest", "latest")
-TYPES: Mapping[str, pa.DataType] = {
-    "boolean": pa.bool_(),
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "integer": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "real": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ltz": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
-"""Name of a type in ``columns`` -> the type. There are ``decimal(P,S)`` and ``numeric(P,S)`` as well."""
-
-_COLUMN = re.compile(
-    r"\s*(?:`((?:[^`]|``)+)`|(\w+))(?:\s+|\s*:\s*)(\w+)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*(not\s+null)?\s*(?:,|$)",
-    re.I,
-)
 _SET_HERE = ("enable.auto.commit", "auto.offset.reset", "enable.partition.eof", "isolation.level")
 _OF_JAVA: Mapping[str, str] = {
     "sasl.jaas.config": "sasl.username and sasl.password",
@@ -82,59 +61,31 @@ def read_settings(source: TableSource) -> TopicTable:
         raise _bad(source, f"cdc={cdc} is not known", "write cdc=debezium")
     if value != "json":
         raise _bad(source, f"value={value} is not known", "write value=json; Avro is not supported")
-    schema = read_columns(source)
+    try:
+        schema = read_columns(options.get("columns", ""))
+    except ColumnsError as error:
+        raise _bad(source, f"columns= {error}", error.help) from None
     keys = tuple(part.strip() for part in options.get("key", "").split(",") if part.strip())
     unknown = [key for key in keys if key not in schema.names]
     if unknown or len(set(keys)) != len(keys):
         message = f"key= names {', '.join(unknown or keys)}, which are not different columns"
         raise _bad(source, message, f"the columns are {', '.join(schema.names)}")
+    nested = [key for key in keys if pa.types.is_nested(schema.field(key).type)]
+    if nested:
+        message = f"key= names {nested[0]}, which is a list or a struct"
+        raise _bad(source, message, "name columns of plain types")
     if cdc:
         _check_events(source, schema)
     return TopicTable(source.location, schema, keys, bool(cdc))
 
 
 def _check_events(source: TableSource, schema: pa.Schema) -> None:
-    """Refuse types that change events encode in several ways."""
+    """Refuse types that change events encode in several ways, also inside of others."""
     for field in schema:
-        if pa.types.is_timestamp(field.type) or pa.types.is_decimal(field.type):
+        if any(pa.types.is_timestamp(t) or pa.types.is_decimal(t) for t in parts(field.type)):
             message = f"the column {field.name} of type {field.type} has no single form in events of Debezium"
             help = "declare it as bigint or string, as the connector of Debezium writes it; or give reader=spark"
             raise _bad(source, message, help)
-
-
-def read_columns(source: TableSource) -> pa.Schema:
-    """Return the columns in ``columns``: ``NAME TYPE [NOT NULL], ...``.
-
-    Raises:
-        UsageError: SPEC_OPTION_BAD.
-    """
-    text, at, fields = source.options.get("columns", "").strip(), 0, list[pa.Field]()
-    help = "write columns=NAME TYPE, NAME TYPE, such as columns=id bigint, name string"
-    while at < len(text) or not fields:
-        match = _COLUMN.match(text, at)
-        if match is None or match.end() == at:
-            raise _bad(source, f"columns= cannot be read from character {at + 1}", help)
-        quoted, plain, name, precision, scale, required = match.groups()
-        type_ = _type(name.lower(), precision, scale)
-        if type_ is None:
-            type_names = ", ".join([*TYPES, "decimal(P,S)"])
-            raise _bad(
-                source, f"columns= has the unknown type {name}", f"the types are {type_names}"
-            )
-        column = plain or quoted.replace("``", "`")
-        fields.append(pa.field(column, type_, nullable=not required))
-        at = match.end()
-    names = [field.name for field in fields]
-    if text.endswith(",") or len(set(names)) != len(names):
-        raise _bad(source, "columns= ends with a comma, or names a column twice", help)
-    return pa.schema(fields)
-
-
-def _type(name: str, precision: str | None, scale: str | None) -> pa.DataType | None:
-    if name in ("decimal", "numeric", "dec"):
-        digits, decimals = int(precision or 10), int(scale or 0)
-        return pa.decimal128(digits, decimals) if decimals <= digits <= 38 and digits else None
-    return TYPES.get(name) if precision is None else None
 
 
 def read_start(source: TableSource) -> str:

@@ -113,7 +113,7 @@ def _of_keys(table: TopicTable, keys: Sequence[bytes | None]) -> pa.Table:
         whole = pc.binary_join_element_wise(name, texts, "}", "")
         texts = pc.if_else(pc.starts_with(texts, "{"), texts, whole)
     nested = pa.schema([*schema, pa.field("payload", pa.struct(list(schema)))])
-    records = _parse(texts.cast(pa.binary()).to_pylist(), nested)
+    records = _parse(texts.cast(pa.binary()).to_pylist(), nested, has_days=table.is_debezium)
     columns = {
         name: pc.coalesce(records.column(name), pc.struct_field(records.column("payload"), [name]))
         for name in table.keys
@@ -169,7 +169,8 @@ def _envelopes(
     """Return operation, old row and new row of events, with their schema around them or without."""
     row = pa.struct(list(_nullable(table.schema)))
     envelope = [pa.field("before", row), pa.field("after", row), pa.field("op", pa.string())]
-    records = _parse(values, pa.schema([*envelope, pa.field("payload", pa.struct(envelope))]))
+    whole = pa.schema([*envelope, pa.field("payload", pa.struct(envelope))])
+    records = _parse(values, whole, has_days=True)
     payload = records.column("payload").combine_chunks()
     parts = [
         pc.coalesce(records.column(name).combine_chunks(), pc.struct_field(payload, [name]))
@@ -214,14 +215,22 @@ def _struct(rows: pa.Table) -> pa.StructArray:
 # --- JSON ----------------------------------------------------------------------------------------
 
 
-def _parse(values: Sequence[bytes | None], schema: pa.Schema) -> pa.Table:
+def _parse(
+    values: Sequence[bytes | None], schema: pa.Schema, *, has_days: bool = False
+) -> pa.Table:
     """Parse one JSON object per message; other members than those of the schema are ignored.
+
+    Args:
+        values: the messages.
+        schema: the members.
+        has_days: whether dates are numbers of days, as in change events, and not texts.
 
     Raises:
         ArrowInvalid, UnicodeDecodeError, BadValueError: a message is something else.
     """
     target = _nullable(schema)
-    tables = [_parse_lines(part, target) for part in _parts(values)]
+    as_parsed = pa.schema([(field.name, _as_parsed(field.type, has_days)) for field in target])
+    tables = [_parse_lines(part, target, as_parsed) for part in _parts(values)]
     return pa.concat_tables([target.empty_table(), *tables]).combine_chunks()
 
 
@@ -236,7 +245,7 @@ def _parts(values: Sequence[bytes | None]) -> list[pa.Array]:
     return [texts.slice(a, b - a) for a, b in pairwise(borders)]
 
 
-def _parse_lines(texts: pa.Array, target: pa.Schema) -> pa.Table:
+def _parse_lines(texts: pa.Array, target: pa.Schema, as_parsed: pa.Schema) -> pa.Table:
     """Parse messages, each as a line.
 
     If each begins and ends with a brace, an object cannot end in a later message: the next one would
@@ -252,45 +261,38 @@ def _parse_lines(texts: pa.Array, target: pa.Schema) -> pa.Table:
         io.BytesIO(joined[0].as_buffer()),
         read_options=pj.ReadOptions(block_size=max(BLOCK, 2 * longest + 2)),
         parse_options=pj.ParseOptions(
-            explicit_schema=pa.schema([_as_parsed(field) for field in target]),
-            unexpected_field_behavior="ignore",
+            explicit_schema=as_parsed, unexpected_field_behavior="ignore"
         ),
     )
     if parsed.num_rows != len(plain):
         raise BadValueError("it is more than one JSON object")
-    return _cast(parsed, target)
-
-
-def _as_parsed(field: pa.Field) -> pa.Field:
-    """Return a column as it is parsed: times as text, except dates in change events, which are days."""
-    if pa.types.is_struct(field.type):
-        children = [field.type.field(i) for i in range(field.type.num_fields)]
-        inner = [
-            pa.field(c.name, pa.int32()) if pa.types.is_date(c.type) else _as_parsed(c) for c in children
-        ]  # fmt: skip
-        return pa.field(field.name, pa.struct(inner))
-    is_text = pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)
-    return pa.field(field.name, pa.string()) if is_text else field
-
-
-def _cast(parsed: pa.Table, target: pa.Schema) -> pa.Table:
-    columns = [_cast_column(parsed.column(field.name), field.type) for field in target]
+    columns = [_cast(parsed.column(f.name).combine_chunks(), f.type) for f in target]
     return pa.table(columns, target)
 
 
-def _cast_column(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
-    """Return a column in its type.
+def _as_parsed(type_: pa.DataType, has_days: bool) -> pa.DataType:
+    """Return the type as which a value is parsed: a time is a text."""
+    if pa.types.is_struct(type_):
+        return pa.struct([(field.name, _as_parsed(field.type, has_days)) for field in type_])
+    if pa.types.is_list(type_):
+        return pa.list_(_as_parsed(type_.value_type, has_days))
+    if has_days and pa.types.is_date(type_):
+        return pa.int32()
+    return pa.string() if pa.types.is_date(type_) or pa.types.is_timestamp(type_) else type_
+
+
+def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Return values in their type. Arrow's own cast fails for what a null struct or list hides.
 
     Raises:
         ArrowInvalid: a text is not a date or a time; one with a zone needs its offset.
     """
-    if not pa.types.is_struct(type_) or column.type == type_:
-        return column.cast(type_)
-    array = column.combine_chunks()
-    fields = [type_.field(i) for i in range(type_.num_fields)]
-    children = [_cast_column(pa.chunked_array([array.field(f.name)]), f.type) for f in fields]
-    return pa.chunked_array([
-        pa.StructArray.from_arrays(
-            [child.combine_chunks() for child in children], fields=fields, mask=array.is_null()
-        )
-    ])  # fmt: skip
+    if array.type == type_ or not pa.types.is_nested(type_):
+        return array.cast(type_)
+    if pa.types.is_list(type_):
+        values = _cast(array.flatten(), type_.value_type)
+        sizes = pc.fill_null(pc.list_value_length(array), 0)
+        offsets = np.concatenate([[0], np.cumsum(sizes.to_numpy())]).astype(np.int32)
+        return pa.ListArray.from_arrays(pa.array(offsets), values, type_, mask=array.is_null())
+    children = [_cast(child, f.type) for child, f in zip(array.flatten(), type_, strict=True)]
+    return pa.StructArray.from_arrays(children, fields=list(type_), mask=array.is_null())

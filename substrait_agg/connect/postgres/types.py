@@ -239,7 +239,8 @@ def _escapes(data: np.ndarray) -> np.ndarray:
     places = np.flatnonzero(data == ord("\\"))
     is_first = np.diff(places, prepend=-2) > 1
     firsts = places[is_first][np.cumsum(is_first) - 1]
-    return places[(places - firsts) % 2 == 0]
+    escapes: np.ndarray = places[(places - firsts) % 2 == 0]
+    return escapes
 
 
 def _elements(

@@ -124,8 +124,13 @@ OUT_OF_RANGE = {
     "date[]": ["{infinity}"],
 }
 OIDS = {
-    **{"date": 1082, "time": 1083, "timestamp": 1114, "timestamptz": 1184, "numeric": 1700},
-    **{"int4[]": 1007, "date[]": 1182},
+    "date": 1082,
+    "time": 1083,
+    "timestamp": 1114,
+    "timestamptz": 1184,
+    "numeric": 1700,
+    "int4[]": 1007,
+    "date[]": 1182,
 }
 
 
