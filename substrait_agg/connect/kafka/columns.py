@@ -47,7 +47,7 @@ def read_columns(text: str) -> pa.Schema:
     Raises:
         ColumnsError: it names none, or an unknown type, or a column twice.
     """
-    return pa.schema(_Reader(text).fields("", can_be_required=True))
+    return pa.schema(_Reader(text).read("", can_be_required=True))
 
 
 def parts(type_: pa.DataType) -> Iterator[pa.DataType]:
@@ -63,11 +63,11 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._tokens = [*((m.group(), m.start()) for m in _TOKEN.finditer(text)), ("", len(text))]
 
-    def fields(self, end: str, *, can_be_required: bool = False) -> list[pa.Field]:
+    def read(self, end: str, *, can_be_required: bool = False) -> list[pa.Field]:
         """Return columns up to a token, which is read as well."""
-        found: list[pa.Field] = []
-        while not found or not self._take(end):
-            if found:
+        fields: list[pa.Field] = []
+        while not fields or not self._take(end):
+            if fields:
                 self._expect(",")
             name = self._name()
             self._take(":")
@@ -75,16 +75,16 @@ class _Reader:
             is_required = can_be_required and self._take("not")
             if is_required:
                 self._expect("null")
-            if any(field.name == name for field in found):
+            if any(field.name == name for field in fields):
                 raise ColumnsError(f"names {name} twice")
-            found.append(pa.field(name, type_, nullable=not is_required))
-        return found
+            fields.append(pa.field(name, type_, nullable=not is_required))
+        return fields
 
     def _type(self) -> pa.DataType:
         name = self._name().lower()
         if name == "struct":
             self._expect("<")
-            return pa.struct(self.fields(">"))
+            return pa.struct(self.read(">"))
         if name == "array":
             self._expect("<")
             element = self._type()
