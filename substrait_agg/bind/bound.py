@@ -447,26 +447,33 @@ class Frame:
             partition. A float is added to the values of a sort key of floats.
         upper: distance of the last row, in the same way; None for the last row of the partition.
         months: whether distances are months, and not least units.
+        lower_rest: least units that are added to the row after the months of `lower`.
+        upper_rest: the same for `upper`.
     """
 
     rows: bool
     lower: int | float | None
     upper: int | float | None
     months: bool = False
+    lower_rest: int = 0
+    upper_rest: int = 0
 
     def __str__(self) -> str:
         unit = "rows" if self.rows else "range"
         lower, upper = (
-            self._describe(self.lower, "preceding"),
-            self._describe(self.upper, "following"),
+            self._describe(self.lower, self.lower_rest, "preceding"),
+            self._describe(self.upper, self.upper_rest, "following"),
         )
         return f"{unit} {lower} to {upper}"
 
-    def _describe(self, distance: float | None, end: str) -> str:
-        if not distance:
+    def _describe(self, distance: float | None, rest: int, end: str) -> str:
+        first = distance or rest
+        if not first:
             return "current row" if distance == 0 else f"unbounded {end}"
+        sign = -1 if first < 0 else 1
         unit = " months" if self.months else ""
-        return f"{abs(distance)}{unit} {'preceding' if distance < 0 else 'following'}"
+        further = f" {sign * rest:+} units" if rest else ""
+        return f"{sign * (distance or 0)}{unit}{further} {'preceding' if sign < 0 else 'following'}"
 
 
 @dataclass(frozen=True, slots=True)

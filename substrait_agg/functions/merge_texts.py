@@ -40,3 +40,15 @@ VARIANT_SCHEMA = (
     "transform(c0, p -> variant_of_parts(p)))), '^ARRAY<|>$', '')"
 )
 """The schema of variants: that of the elements of their array, which Spark merges in the same way."""
+
+PERCENTILE = (
+    "if(exists(c0, r -> r.f1 < 0), CAST(raise_error('a frequency of a percentile is below 0') AS DOUBLE), "
+    "get(transform(array(reduce(c0, -1L, (a, r) -> a + r.f1)), m -> if(m < 0, NULL, "
+    "reduce(array_sort(c0), struct(0L AS n, get(c0, 0).f0 AS low, get(c0, 0).f0 AS high), (a, r) -> struct("
+    "a.n + r.f1 AS n, "
+    "if(floor(m * {0}D) BETWEEN a.n AND a.n + r.f1 - 1, r.f0, a.low) AS low, "
+    "if(ceil(m * {0}D) BETWEEN a.n AND a.n + r.f1 - 1, r.f0, a.high) AS high), "
+    "a -> if(a.low = a.high, double(a.low), (ceil(m * {0}D) - m * {0}D) * double(a.low) "
+    "+ (m * {0}D - floor(m * {0}D)) * double(a.high))))), 0))"
+)
+"""A percentile of a list of values and how often each counts."""

@@ -57,6 +57,9 @@ KEY_TYPES: dict[str, tuple[pa.DataType, int]] = {
     "timestamp": (pa.timestamp("us"), 64),
     "zoned": (pa.timestamp("ns", "UTC"), 64),
     "decimal": (pa.decimal128(18, 3), 59),
+    "wide decimal": (pa.decimal128(38, 3), 64),
+    "months": (pa.int32(), 32),
+    "duration": (pa.duration("us"), 64),
 }
 
 
@@ -180,26 +183,34 @@ NEAR_ENDS = st.sampled_from([date(2024, m, d) for m in (1, 3, 5) for d in (28, 2
 MONTHS = st.sampled_from([None, 0, -1, -3, 1, 13])
 
 
+REST = st.sampled_from([0, 0, -1, 2, -40, 40])
+
+
 @settings(max_examples=examples(500))
-@given(st.lists(st.one_of(DAYS, NEAR_ENDS), max_size=12), MONTHS, MONTHS, st.booleans())
-def test_months_end_with_their_last_day(
-    days: list[date], lower: int | None, upper: int | None, descending: bool
+@given(st.lists(st.one_of(DAYS, NEAR_ENDS), max_size=12), MONTHS, MONTHS, REST, REST, st.booleans())
+def test_months_end_with_their_last_day_and_days_are_added_then(
+    days: list[date],
+    lower: int | None,
+    upper: int | None,
+    lower_rest: int,
+    upper_rest: int,
+    descending: bool,
 ) -> None:
     ordered = sorted(days, reverse=descending)
-    frame = Frame(rows=False, lower=lower, upper=upper, months=True)
+    frame = Frame(False, lower, upper, True, lower_rest, upper_rest)
     found = frames_of(pa.array(ordered, pa.date32()), frame, descending=descending)
     turn = -1 if descending else 1
 
-    def moved(own: date, months: int) -> int:
+    def moved(own: date, months: int, rest: int) -> int:
         time = datetime(own.year, own.month, own.day)
-        return add_months(time, turn * months).toordinal() * turn
+        return add_months(time, turn * months).toordinal() * turn + rest
 
     for own, shown in zip(ordered, found, strict=True):
         assert shown == [
             other
             for other in ordered
-            if (lower is None or other.toordinal() * turn >= moved(own, lower))
-            and (upper is None or other.toordinal() * turn <= moved(own, upper))
+            if (lower is None or other.toordinal() * turn >= moved(own, lower, lower_rest))
+            and (upper is None or other.toordinal() * turn <= moved(own, upper, upper_rest))
         ]
 
 

@@ -219,7 +219,6 @@ def check_versions(
 @pytest.mark.parametrize(
     ("call", "code", "place", "words"),
     [
-        ("first(x) FILTER (WHERE x > (1 + 2)) OVER (ORDER BY id)", "SQL_NOT_MAINTAINED", 12, "FILTER over a window"),
         ("collect_list(DISTINCT x) OVER (PARTITION BY k)", "SQL_NOT_PLANNED", 12, "DISTINCT"),
         ("count(DISTINCT x) OVER ()", "SQL_NOT_PLANNED", 12, "Distinct window functions"),
         ("sum(x) OVER (w ROWS UNBOUNDED PRECEDING)", "SQL_SYNTAX", 24, "ROWS"),

@@ -29,7 +29,7 @@ _TAGS: Mapping[type[Any], str] = {
 
 _LATER: Mapping[type[Any], tuple[str, ...]] = {
     bound.BoundFetch: ("partitions", "numbered"),
-    bound.Frame: ("months",),
+    bound.Frame: ("months", "lower_rest", "upper_rest"),
     bound.BoundWindowFunction: ("skip_nulls",),
     bound.BoundWindowValues: ("last",),
 }

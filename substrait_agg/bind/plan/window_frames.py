@@ -15,11 +15,8 @@ from substrait_agg.plan.types import INTEGER_BITS, Type
 
 MOST_DISTANCE = 1 << 40
 """Greatest distance between rows. A greater one is the whole partition."""
-MOST_DIGITS = 18
-"""Most digits of decimals with distances between them, which fit 64 bits."""
 TIMESTAMPS = ("precision_timestamp", "precision_timestamp_tz")
 _MOST_MONTHS = 12 * 100_000
-_AT_DISTANCE = ("preceding", "following")
 
 
 def bind_frame(
@@ -27,11 +24,12 @@ def bind_frame(
 ) -> Frame | None:
     """Return the frame of a function; report one that is not supported."""
     bounds = (node.lower, node.upper)
+    is_time = any(sort.expression.type.kind in ("date", *TIMESTAMPS) for sort in sorts)
+    months = [_months(bound) if is_time else 0 for bound in bounds]
     distances = [_distance(node, bound, sorts, lower=bound is node.lower) for bound in bounds]
-    months = [_is_by_months(bound) for bound in bounds if bound.kind in _AT_DISTANCE]
     reason = next((distance for distance in distances if isinstance(distance, str)), "")
-    if len({*months}) > 1:
-        reason = reason or "by months at one end and by other units at the other"
+    if max(map(abs, months)) > _MOST_MONTHS:
+        reason = reason or "by too many months"
     if node.bounds_type == "unspecified":
         reason = "of which the plan does not say whether it is of rows or of values"
     if reason:
@@ -41,14 +39,27 @@ def bind_frame(
         )  # fmt: skip
         return None
     low, high = (distance for distance in distances if not isinstance(distance, str))
-    return Frame(node.bounds_type == "rows", low, high, any(months))
+    if not any(months):
+        return Frame(node.bounds_type == "rows", low, high)
+    first, last = months
+    return Frame(
+        rows=False,
+        lower=None if low is None else first,
+        upper=None if high is None else last,
+        months=True,
+        lower_rest=int(low or 0),
+        upper_rest=int(high or 0),
+    )
 
 
-def _is_by_months(bound: model.WindowBound) -> bool:
+def _months(bound: model.WindowBound) -> int:
+    """Return the months of a distance, below zero before the row."""
     literal = bound.written
     if literal is None or literal.type.kind not in ("interval_year", "interval_compound"):
-        return False
-    return literal.type.kind == "interval_year" or bool(literal.value[0])
+        return 0
+    value: Any = literal.value
+    months = int(value if literal.type.kind == "interval_year" else value[0])
+    return -months if bound.kind == "preceding" else months
 
 
 def _distance(
@@ -60,7 +71,7 @@ def _distance(
 ) -> int | float | str | None:
     """Return the distance of a bound from the row, below zero before it; None without a bound.
 
-    A text is the reason why the bound is not supported.
+    Months between times do not count. A text is the reason why the bound is not supported.
     """
     if bound.kind in ("missing", "unbounded"):
         return None
@@ -78,7 +89,7 @@ def _distance(
             return (-exact if before else exact) or 0
         # Between whole units: at most 2.5 away is at most 2 away, at least 2.5 away is at least 3.
         distance = floor(exact) if before == lower else ceil(exact)
-        if distance >= 1 << 63:
+        if distance >= 1 << 63 and sorts[0].expression.type.kind != "decimal":
             return "by a distance of more than 63 bits"
     elif bound.distance is None:
         return "by a distance that is not a constant number of rows"
@@ -90,7 +101,7 @@ def _distance(
 def _units(bound: model.WindowBound, key: Type) -> Fraction | float | str:
     """Return a distance between values of a sort key in its least units, or why it is none.
 
-    It is a float between floats, and counts months if `_is_by_months`.
+    It is a float between floats. Months between times do not count.
     """
     literal = bound.written
     if literal is None and bound.distance is None:
@@ -102,16 +113,18 @@ def _units(bound: model.WindowBound, key: Type) -> Fraction | float | str:
         return Fraction(value)
     if key.kind in FLOATS and (integer or kind in FLOATS) and isfinite(value) and value >= 0:
         return float(value)
-    if key.kind == "decimal" and key.params[0] <= MOST_DIGITS and (integer or kind == "decimal"):
+    if key.kind == "interval_year" and kind == "interval_year":
+        return Fraction(value)
+    if key.kind == "decimal" and (integer or kind == "decimal"):
         scale = 0 if integer or literal is None else literal.type.params[1]
         return Fraction(value) * Fraction(10) ** (key.params[1] - scale)
-    units = {"date": Fraction(1, 86_400)} | dict.fromkeys(TIMESTAMPS, _ticks(key))
+    units = {"date": Fraction(1, 86_400)} | dict.fromkeys(
+        (*TIMESTAMPS, "interval_day"), _ticks(key)
+    )
     if literal is not None and key.kind in units and "interval" in kind:
         parts = (value, 0, 0) if kind == "interval_year" else (0, *value)[-3:]
         months, days, ticks = parts
-        if months and not days and not ticks:
-            return Fraction(months) if 0 < months <= _MOST_MONTHS else "by too many months"
-        if not months:
+        if not months or key.kind != "interval_day":
             digits = literal.type.params[0] if literal.type.params else 0
             return (Fraction(days * 86_400) + Fraction(ticks, 10**digits)) * units[key.kind]
     written = "number" if literal is None else literal.type
@@ -119,5 +132,5 @@ def _units(bound: model.WindowBound, key: Type) -> Fraction | float | str:
 
 
 def _ticks(key: Type) -> Fraction:
-    """Return how many units a second has in values of a timestamp."""
+    """Return how many units a second has in values of a timestamp or an interval."""
     return Fraction(10**6 if not key.params or key.params[0] <= 6 else 10**9)

@@ -447,7 +447,8 @@ def _is_place(measure: BoundMeasure) -> bool:
 
 def _has_row(frame: Frame) -> bool:
     """Return whether the frame of every row has the row itself."""
-    return (frame.lower or 0) <= 0 <= (frame.upper or 0)
+    begins = (frame.lower or 0) <= 0 and frame.lower_rest <= 0
+    return begins and (frame.upper or 0) >= 0 and frame.upper_rest >= 0
 
 
 def _report_function(node: model.WindowCall, context: BindContext) -> None:

@@ -11,7 +11,10 @@ import pyarrow as pa
 from substrait_agg.state.keys.rows import Mask
 
 Int64s = npt.NDArray[np.int64]
+"""Numbers of 64 bits; those of decimals of more than 18 digits are integers of Python."""
 
+_MOST_DIGITS = 18
+"""Most digits of decimals that fit 64 bits."""
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _NO_SIGN = np.int64(_GREATEST)
 _DAYS: Mapping[str, int] = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}  # fmt: skip
@@ -23,28 +26,34 @@ def units_of_day(type_: pa.DataType) -> int:
 
 
 def at_distance(
-    values: pa.Array, distance: int | float, *, months: bool = False
+    values: pa.Array, distance: int | float, rest: int = 0, *, months: bool = False
 ) -> tuple[Int64s, Mask]:
     """Return values plus a distance as `as_integers`, and a mask of those limited to 64 bits.
 
     Args:
         values: values of a sort key.
         distance: of least units or of months; a float is added in the arithmetic of the values.
+        rest: least units to add after months.
         months: whether it counts months. A day that the month does not have is its last day.
     """
     if isinstance(distance, int):
         numbers = as_integers(values)
         if months:
-            return _add_months(numbers, distance, units_of_day(values.type))
+            numbers, outside = _add_months(numbers, distance, units_of_day(values.type))
+            moved, is_beyond = move(numbers, rest)
+            return np.where(outside, numbers, moved), outside | is_beyond
         return move(numbers, distance)
     floats = _as_floats(values)
     with np.errstate(over="ignore"):  # infinity is the nearest float
-        moved = floats + floats.dtype.type(distance)
-    return _in_order(moved), np.zeros(len(values), np.bool_)
+        sums = floats + floats.dtype.type(distance)
+    return _in_order(sums), np.zeros(len(values), np.bool_)
 
 
 def move(numbers: Int64s, distance: int) -> tuple[Int64s, Mask]:
     """Return numbers plus a distance, and a mask of those limited to 64 bits."""
+    if numbers.dtype == object:
+        return numbers + distance, np.zeros(len(numbers), np.bool_)
+    distance = max(min(distance, _GREATEST), -_GREATEST)
     limit = _GREATEST if distance > 0 else _LEAST
     outside = numbers > limit - distance if distance > 0 else numbers < limit - distance
     return np.where(outside, limit, numbers + np.where(outside, 0, distance)), outside
@@ -71,14 +80,17 @@ def _first_day(month: Int64s) -> Int64s:
 def as_integers(values: pa.Array) -> Int64s:
     """Return numbers in the order of values; 0 for null.
 
-    Integers, dates, timestamps and decimals of at most 18 digits become their least units.
+    Integers, dates, timestamps, intervals and decimals become their least units.
     """
     if pa.types.is_floating(values.type):
         return _in_order(_as_floats(values))
     if pa.types.is_decimal(values.type):
         whole = values.cast(pa.decimal128(38, values.type.scale)).fill_null(0)
         words = np.frombuffer(whole.buffers()[1], np.int64)[2 * whole.offset :]
-        return words[: 2 * len(whole) : 2]
+        low, high = words[: 2 * len(whole) : 2], words[1 : 2 * len(whole) : 2]
+        if values.type.precision <= _MOST_DIGITS:
+            return low
+        return np.asarray((high.astype(object) << 64) + low.view(np.uint64).astype(object))
     if pa.types.is_date(values.type):
         values = values.cast(pa.int32())
     return np.asarray(values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
@@ -99,8 +111,12 @@ def of_integers(numbers: Int64s, type_: pa.DataType) -> pa.Array:
     """Return values of a type from their least units; the nearest value if the type has none."""
     if pa.types.is_decimal(type_):
         most = 10**type_.precision - 1
-        low = np.clip(numbers, -most, most)
-        words = np.stack([low, low >> np.int64(63)], axis=1)
+        within = np.clip(numbers, -most, most)
+        if within.dtype == object:
+            low, high = (within & (1 << 64) - 1).astype(np.uint64).view(np.int64), within >> 64
+        else:
+            low, high = within, within >> np.int64(63)
+        words = np.stack([low, high.astype(np.int64)], axis=1)
         return pa.Array.from_buffers(type_, len(low), [None, pa.py_buffer(words.tobytes())])
     stored = {pa.date32(): np.dtype(np.int32)}.get(type_) or (
         np.dtype(type_.to_pandas_dtype()) if pa.types.is_integer(type_) else np.dtype(np.int64)

@@ -119,9 +119,11 @@ class PartitionRows:
                 high = np.clip(self.positions + frame.upper + 1, self.first, self.stop)
         else:
             if frame.lower is not None:
-                low = self._at_distance(frame, stop=False) if frame.lower else self.first_peer
+                away = frame.lower or frame.lower_rest
+                low = self._at_distance(frame, stop=False) if away else self.first_peer
             if frame.upper is not None:
-                high = self._at_distance(frame, stop=True) if frame.upper else self.stop_peer
+                away = frame.upper or frame.upper_rest
+                high = self._at_distance(frame, stop=True) if away else self.stop_peer
         return low, np.maximum(low, high)
 
     def _at_distance(self, frame: Frame, *, stop: bool) -> Indices:
@@ -130,9 +132,10 @@ class PartitionRows:
         With `stop`, the row after the last one whose sort key is at most that plus the upper bound.
         """
         distance = require(frame.upper if stop else frame.lower)
+        rest = frame.upper_rest if stop else frame.lower_rest
         keys = _SortKeys.of(self)
-        target, outside = keys.at_distance(distance, months=frame.months)
-        place = keys.place(target, right=np.where(outside, distance > 0, stop))
+        target, outside = keys.at_distance(distance, rest, months=frame.months)
+        place = keys.place(target, right=np.where(outside, target > 0, stop))
         place = np.where(keys.exists, place, self.stop_peer if stop else self.first_peer)
         # Plus a month, January 30 at noon is after January 31 at ten. As in Spark, no frame ends
         # or begins before that of an earlier row.
@@ -175,10 +178,10 @@ class _SortKeys:
             rows.stop - (0 if key.nulls_first else count),
         )
 
-    def at_distance(self, distance: int | float, *, months: bool) -> tuple[Int64s, Mask]:
+    def at_distance(self, distance: int | float, rest: int, *, months: bool) -> tuple[Int64s, Mask]:
         """Return the numbers at a distance from those of rows, and a mask of those limited to 64 bits."""
-        signed = -distance if self.descending else distance
-        numbers, outside = at_distance(self.own, signed, months=months)
+        sign = -1 if self.descending else 1
+        numbers, outside = at_distance(self.own, sign * distance, sign * rest, months=months)
         return _turn(numbers, descending=self.descending), outside
 
     def place(self, target: Int64s, right: Mask) -> Indices:

@@ -100,7 +100,8 @@ class FunctionSpec:
             # Days that a month does not have are its last day, so that the frames of three days depend
             # on each other.
             day = units_of_day(sort_keys[0].type)
-            values = ((31 * back + 4) * day, (31 * ahead + 4) * day)
+            rest = max(abs(frame.lower_rest), abs(frame.upper_rest))
+            values = ((31 * back + 4) * day + rest, (31 * ahead + 4) * day + rest)
             return Reach(0, 0, peers=False, values=values)
         if back is not None and ahead is not None and back + ahead:
             return Reach(0, 0, peers=False, values=(back, ahead))

@@ -38,8 +38,6 @@ from substrait_agg.state.keys.rows import Indices, Mask, as_mask, take
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.ranks import EntryPositions
 
-_GREATEST = np.iinfo(np.int64).max
-
 
 @dataclass(frozen=True, slots=True)
 class ReadRanges:
@@ -113,7 +111,7 @@ def _within_values(
     first = np.minimum(np.searchsorted(groups.groups, ordinals), len(groups.groups) - 1)
     last = np.maximum(np.searchsorted(groups.groups, ordinals, "right") - 1, 0)
     exists = groups.groups[first] == ordinals
-    turn, distance = -1 if key.descending else 1, min(distance, _GREATEST)
+    turn = -1 if key.descending else 1
 
     def at(numbers: Int64s, is_null: Mask) -> EntryPositions:
         """Return the position of each value among the sort keys."""

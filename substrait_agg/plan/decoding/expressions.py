@@ -311,9 +311,10 @@ def _distance(
 
 
 def _is_below_zero(distance: object) -> bool:
-    """Return whether a number, or a part of an interval, is below zero."""
+    """Return whether a number is below zero, or a part of an interval and none above."""
     parts = distance if isinstance(distance, tuple) else (distance,)
-    return any(isinstance(part, int) and part < 0 for part in parts)
+    numbers = [part for part in parts if isinstance(part, int)]
+    return min(numbers, default=0) < 0 and max(numbers) <= 0
 
 
 def word(node: MessageNode, name: str, words: dict[int, str], context: DecodeContext) -> str:

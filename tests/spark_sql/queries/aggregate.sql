@@ -43,4 +43,10 @@ SELECT hll_sketch_estimate(hll_sketch_agg(k)), bitmap_count(bitmap_construct_agg
 SELECT sum(k), avg(k), sum(CAST(k AS SMALLINT)), sum(CAST(d AS FLOAT)) FROM t;
 SELECT sum(CAST(NULL AS INT)), max(NULL), count(NULL) FROM t;
 SELECT k, max(id) AS m FROM t GROUP BY k HAVING count(*) > 1 AND max(id) > 2 ORDER BY m DESC LIMIT 2;
-SELECT any_value(s) IS NULL, bool_and(s IS NULL), max(length(s)) FROM t WHERE s LIKE 'a%'
+SELECT any_value(s) IS NULL, bool_and(s IS NULL), max(length(s)) FROM t WHERE s LIKE 'a%';
+SELECT k, listagg(raw, X'2C') WITHIN GROUP (ORDER BY raw), string_agg(raw) WITHIN GROUP (ORDER BY id DESC, raw), listagg(DISTINCT raw, X'') WITHIN GROUP (ORDER BY raw DESC), listagg(raw, NULL) WITHIN GROUP (ORDER BY raw), listagg(raw, X'00FF') WITHIN GROUP (ORDER BY id, raw) FILTER (WHERE id > 2) FROM (SELECT id % 2 AS k, raw, id FROM e) GROUP BY k;
+SELECT k, percentile(n, 0.5, id), percentile(d, array(0.1, 0.75, 1.0), abs(k)), percentile(x, 0.33, id - id), percentile(id, 0.9, 3), percentile(d, 0.7, if(ok, 2, NULL)) FROM t GROUP BY k;
+SELECT percentile(n, 0.5, id) FILTER (WHERE ok), percentile(DISTINCT id, 0.25, k), percentile(x, 0.4, id), percentile(n, 0.0, CAST(id AS SMALLINT)), percentile(make_dt_interval(id), 0.3, k), string(percentile(make_ym_interval(k, id), array(0.25, 0.5), id)) FROM t;
+SELECT id, percentile(n, 0.5, id) OVER (PARTITION BY k), percentile(n, 0.25, id) OVER (ORDER BY id, n ROWS 2 PRECEDING) FROM t WHERE id NOT IN (1, 7);
+-- refused SQL_NOT_MAINTAINED: the bytes of a sketch of tuples depend on the order in which Spark merges
+SELECT tuple_union_agg_integer(raw) FROM e

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,6 @@ from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
 from substrait_agg.spark.catalyst.translation.scope import (
     Scope,
     cast,
-    constant,
     decimal_cast,
     gives_null_for_errors,
     not_supported,
@@ -176,56 +176,25 @@ _OF_UNITS = {
 def _with_nulls(scope: Scope, call: _Call, conditions: list[Typed]) -> _Call:
     """Return a call whose values are null in rows that do not count."""
     condition = _every(scope, conditions)
-
-    def mask(value: Typed) -> Typed:
-        """Return a value that is null where the condition is not true."""
-        clause = {"if": condition.message, "then": value.message}
-        body = {"ifs": [clause], "else": null(value.type.name).message}
-        return Typed({"ifThen": body}, SparkType(value.type.name))
-
     if not call.arguments:  # count(*)
         true = Typed({"literal": {"boolean": True}}, SparkType("boolean", nullable=False))
-        return replace(call, arguments=(mask(true),))
+        return replace(call, arguments=(mask(true, condition),))
     values = call.arguments[: 1 if call.name in _WITH_CONSTANT else None]
     rest = call.arguments[len(values) :]
-    return replace(call, arguments=(*map(mask, values), *rest))
+    return replace(call, arguments=(*(mask(value, condition) for value in values), *rest))
+
+
+def mask(value: Typed, condition: Typed) -> Typed:
+    """Return a value that is null where a condition is not true."""
+    clause = {"if": condition.message, "then": value.message}
+    body = {"ifs": [clause], "else": null(value.type.name).message}
+    return Typed({"ifThen": body}, SparkType(value.type.name))
 
 
 _WITH_CONSTANT = frozenset(
     {"hyperloglog_count", "percentile_cont", "percentile_disc", "string_agg"}
 )
 """Functions whose last argument is a constant."""
-
-
-def is_pivot(tree: SparkTree) -> bool:
-    """Return whether a measure has a list with a value per column of a pivot."""
-    return is_measure(tree) and tree.children[0].kind == "PivotFirst"
-
-
-def pivot_values(scope: Scope, tree: SparkTree) -> list[TranslatedMeasure]:
-    """Return a measure per column of a pivot: the value of the only row of the group with its key."""
-    (function,) = tree.children
-    key, value = (scope.translate(function.fields[name]) for name in ("pivotColumn", "valueColumn"))
-    boolean = SparkType("boolean", nullable=False)
-    type_ = SparkType(value.type.name)
-    measures = []
-    for text in function.fields["pivotColumnValues"]:
-        searched = constant(key.type, text)
-        if searched is None:
-            raise not_supported(function, f"of keys of type {key.type.name}")
-        same = scope.call("comparison", "is_not_distinct_from", (key, searched), boolean)
-        body = {
-            "functionReference": scope.context.reference(
-                "aggregate_generic", "any_value", (value,)
-            ),
-            "arguments": [{"value": value.message}],
-            "outputType": type_.message(),
-            "phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT",
-            "invocation": "AGGREGATION_INVOCATION_ALL",
-        }
-        message = {"measure": body, "filter": same.message}
-        measures.append(TranslatedMeasure((message,), (type_,), lambda values: values[0]))
-    return measures
 
 
 def _call(scope: Scope, function: SparkTree) -> _Call:
@@ -439,27 +408,44 @@ def _percentiles(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
         tree.fields["percentageExpression"],
         tree.fields.get("frequencyExpression"),
     )
-    if frequency is not None and (frequency.kind, frequency.fields.get("value")) != (
-        "Literal",
-        "1",
-    ):
-        raise not_supported(tree, "with frequencies")
     if fraction.kind != "Literal":
         raise not_supported(tree, "only with constant shares")
     value = scope.translate(tree.fields["child"])
+    if frequency is None or (frequency.kind, frequency.fields.get("value")) == ("Literal", "1"):
+        of_share = partial(_percentile, scope, tree, value, name)
+    else:
+        of_share = partial(_repeated_percentile, scope, tree, value, scope.translate(frequency))
     if not isinstance(fraction.type, dict):
-        return _percentile(scope, tree, value, Decimal(fraction.fields["value"]), name)
+        return of_share(Decimal(fraction.fields["value"]))
     shares = list(map(Decimal, fraction.fields["value"]))
     if not shares:
         raise not_supported(tree, "without a share")
-    first, *others = calls = [_percentile(scope, tree, value, share, name) for share in shares]
+    first, *others = calls = list(map(of_share, shares))
     convert = "double" if tree.type["elementType"] == "double" else ""
     items = [(call.text or f"{convert}(c0)").replace("c0", f"c{i}") for i, call in enumerate(calls)]
-    text = f"if(c0 IS NULL, NULL, array({', '.join(items)}))"
+    text = f"if({items[0]} IS NULL, NULL, array({', '.join(items)}))"
     return replace(first, text=text, as_type=type_of(tree.type).name, others=tuple(others))
 
 
-def _percentile(scope: Scope, tree: SparkTree, value: Typed, share: Decimal, name: str) -> _Call:
+def _repeated_percentile(
+    scope: Scope, tree: SparkTree, value: Typed, frequency: Typed, share: Decimal
+) -> _Call:
+    """Return a percentile of values of which each counts as often as its frequency says."""
+    text = merge_texts.PERCENTILE.format(float(share))
+    if value.type.interval:
+        units = _of_units(scope, tree, value, "arithmetic", "percentile_cont")
+        (value,), text = units.arguments, units.text.replace("c0", text)
+    times = cast(frequency, "long")
+    row, boolean = struct_of((value.type, times.type)), SparkType("boolean", nullable=False)
+    nested = {"nested": {"struct": {"fields": [value.message, times.message]}}}
+    count = tuple(scope.call("comparison", "is_not_null", (v,), boolean) for v in (value, times))
+    return _Call(
+        "list", "collect_list", (Typed(nested, row),), array_of(row), type_of(tree.type).name,
+        conditions=count, text=text,
+    )  # fmt: skip
+
+
+def _percentile(scope: Scope, tree: SparkTree, value: Typed, name: str, share: Decimal) -> _Call:
     reverse = bool(tree.fields.get("reverse", False))
     turned = reverse and name == "percentile_cont"
     part = {"literal": {"fp64": float(1 - share if turned else share)}}
@@ -526,14 +512,25 @@ def _union(scope: Scope, tree: SparkTree) -> _Call:
 
 
 def _list_text(scope: Scope, tree: SparkTree) -> _Call:
+    """Return the list of texts as one; that of binary values is one of hexadecimal digits first."""
     value, separator = scope.translate(tree.fields["child"]), tree.fields["delimiter"]
-    if separator.kind != "Literal" or value.type.name != "string":
-        raise not_supported(tree, "only of texts, with a constant delimiter")
-    text = {"literal": {"string": separator.fields["value"] or ""}}
+    type_ = value.type.name
+    if separator.kind != "Literal" or type_ not in ("string", "binary"):
+        raise not_supported(tree, "only of texts and binary values, with a constant delimiter")
+    between, orders = separator.fields["value"] or "", sorts(scope, tree.fields.get("orderExpressions") or [])  # fmt: skip
+    if type_ == "binary":
+        between, own = base64.b64decode(between).hex(), value
+        hex_ = Typed({"literal": {"string": "hex(c0)"}}, SparkType("string", nullable=False))
+        value = scope.by_text((hex_, own), SparkType("string", own.type.nullable))
+        # Hexadecimal digits have the order of the bytes.
+        orders = [{**o, "expr": value.message} if o["expr"] == own.message else o for o in orders]
+    text = {"literal": {"string": between}}
     constant = Typed(text, SparkType("string", nullable=False))
-    orders = tuple(sorts(scope, tree.fields.get("orderExpressions") or []))
-    string = SparkType("string")
-    return _Call("string", "string_agg", (value, constant), string, "string", sorts=orders)
+    result = "unhex(c0)" if type_ == "binary" else ""
+    return _Call(
+        "string", "string_agg", (value, constant), SparkType("string"), type_,
+        sorts=tuple(orders), text=result,
+    )  # fmt: skip
 
 
 _SAMPLE, _POPULATION = "SAMPLE", "POPULATION"

@@ -12,9 +12,7 @@ from substrait_agg.spark.catalyst.analyzed.tree import OutputColumn, SparkTree
 from substrait_agg.spark.catalyst.translation.aggregates import (
     TranslatedMeasure,
     is_measure,
-    is_pivot,
     measure,
-    pivot_values,
 )
 from substrait_agg.spark.catalyst.translation.generate import unnest
 from substrait_agg.spark.catalyst.translation.joins import asof_join, join
@@ -22,8 +20,10 @@ from substrait_agg.spark.catalyst.translation.scope import (
     PlanContext,
     Scope,
     cast,
+    constant,
     emit_only,
     field_reference,
+    not_supported,
     null,
     placeholder,
     scope_of,
@@ -156,7 +156,7 @@ def _aggregate(tree: SparkTree, context: PlanContext) -> Relation:
     scope = scope_of(context, below.columns)
     typed_keys = [scope.value(key) for key in keys]
     measures = {m.same: m for result in results for m in result.walk() if is_measure(m)}
-    if any(is_pivot(one) for one in measures.values()):
+    if any(_is_pivot(one) for one in measures.values()):
         return _pivot(below, keys, results, scope)
     bound = []
     for name, one in measures.items():
@@ -209,9 +209,9 @@ def _pivot(
     """Return a row per group with lists of the values of a pivot, one measure per value."""
     typed_keys = [scope.value(key) for key in keys]
     lists = [
-        (result, pivot_values(scope, result.children[0]))
+        (result, _pivot_values(scope, result.children[0]))
         for result in results
-        if result.kind == "Alias" and is_pivot(result.children[0])
+        if result.kind == "Alias" and _is_pivot(result.children[0])
     ]
     measures = [one for _, values in lists for one in values]
     aggregated, computed = _group(below, keys, typed_keys, measures)
@@ -221,6 +221,37 @@ def _pivot(
         computed[result.children[0].same] = Typed(nested, type_of(result.type, nullable=False))
         scope.context.pivots.add(result.id)
     return _compute(aggregated, results, Scope(scope.context, {}, computed))
+
+
+def _is_pivot(tree: SparkTree) -> bool:
+    """Return whether a measure has a list with a value per column of a pivot."""
+    return is_measure(tree) and tree.children[0].kind == "PivotFirst"
+
+
+def _pivot_values(scope: Scope, tree: SparkTree) -> list[TranslatedMeasure]:
+    """Return a measure per column of a pivot: the value of the only row of the group with its key."""
+    (function,) = tree.children
+    key, value = (scope.translate(function.fields[name]) for name in ("pivotColumn", "valueColumn"))
+    boolean = SparkType("boolean", nullable=False)
+    type_ = SparkType(value.type.name)
+    measures = []
+    for text in function.fields["pivotColumnValues"]:
+        searched = constant(key.type, text)
+        if searched is None:
+            raise not_supported(function, f"of keys of type {key.type.name}")
+        same = scope.call("comparison", "is_not_distinct_from", (key, searched), boolean)
+        body = {
+            "functionReference": scope.context.reference(
+                "aggregate_generic", "any_value", (value,)
+            ),
+            "arguments": [{"value": value.message}],
+            "outputType": type_.message(),
+            "phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT",
+            "invocation": "AGGREGATION_INVOCATION_ALL",
+        }
+        message = {"measure": body, "filter": same.message}
+        measures.append(TranslatedMeasure((message,), (type_,), lambda values: values[0]))
+    return measures
 
 
 def _expand(tree: SparkTree, context: PlanContext) -> Relation:

@@ -7,16 +7,23 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
-from substrait_agg.spark.catalyst.translation.aggregates import is_measure, measure
+from substrait_agg.spark.catalyst.translation.aggregates import is_measure, mask, measure
 from substrait_agg.spark.catalyst.translation.scope import (
     DAY,
     Scope,
     cast,
     decimal_constant,
+    duration,
+    in_other_zone,
     not_supported,
 )
 from substrait_agg.spark.catalyst.translation.times import interval_of
-from substrait_agg.spark.catalyst.translation.types import INTEGERS, SparkType, Typed
+from substrait_agg.spark.catalyst.translation.types import (
+    INTEGERS,
+    SparkType,
+    Typed,
+    struct_of,
+)
 
 RANKINGS: Mapping[str, str] = {"DenseRank": "dense_rank", "Rank": "rank", "RowNumber": "row_number"}
 """Class of a function of positions in Spark -> its name in Substrait."""
@@ -53,16 +60,15 @@ def window_function(
     if tree.kind != "WindowExpression":
         raise not_supported(tree, "in place of a window function")
     function, specification = tree.children
+    filters: Sequence[SparkTree] = ()
     if is_measure(function) and function.children[0].kind in _PLACES:
         function, *filters = function.children
-        if filters:
-            raise not_supported(function, "with FILTER over a window")
-    calls, finish = _calls(scope, function)
+    calls, finish = _calls(scope, function) if not filters else _filtered(scope, function, *filters)
     frame = _frame(scope, specification)
 
     def over(body: dict[str, Any], type_: SparkType) -> Typed:
         """Return a call over the window."""
-        if function.fields.get("ignoreNulls"):
+        if function.fields.get("ignoreNulls") or filters:
             body = {**body, "options": [{"name": "IGNORE_NULLS", "preference": ["TRUE"]}]}
         window = {
             **body,
@@ -76,9 +82,30 @@ def window_function(
     return finish([over(*call) for call in calls])
 
 
-def _calls(
-    scope: Scope, function: SparkTree
-) -> tuple[list[tuple[dict[str, Any], SparkType]], Callable[[Sequence[Typed]], Typed]]:
+_Calls = tuple[list[tuple[dict[str, Any], SparkType]], Callable[[Sequence[Typed]], Typed]]
+
+
+def _filtered(scope: Scope, function: SparkTree, condition: SparkTree) -> _Calls:
+    """Return the first or last value of the rows that meet a condition, the only ones that are not null."""
+    value, meets = scope.translate(function.children[0]), scope.translate(condition)
+    if function.fields.get("ignoreNulls"):
+        inside = mask(value, meets)
+    else:
+        nested = {"nested": {"struct": {"fields": [value.message]}}}
+        inside = mask(Typed(nested, struct_of((value.type,))), meets)
+
+    def finish(values: Sequence[Typed]) -> Typed:
+        """Return the value, out of its struct."""
+        if function.fields.get("ignoreNulls"):
+            return values[0]
+        step = {"structField": {"field": 0}}
+        selection = {"directReference": step, "expression": values[0].message}
+        return Typed({"selection": selection}, SparkType(value.type.name))
+
+    return [_call(scope, _PLACES[function.kind], (inside,), inside.type)], finish
+
+
+def _calls(scope: Scope, function: SparkTree) -> _Calls:
     """Return the calls of a function with their types, and what turns their values into that of Spark."""
     if is_measure(function):
         aggregate = measure(scope, function, filtered=False)
@@ -194,17 +221,19 @@ def _translate_bound(
     fixed = _BOUNDS.get(bound.kind.rstrip("$"))
     if fixed is not None:
         return fixed
+    if bound.type == "interval":
+        return _calendar_bound(scope, frame, bound, key)
     distance, type_ = _distance(frame, bound)
     if not distance:
         return _BOUNDS["CurrentRow"]
     size = abs(distance)
     side: dict[str, Any] = {"offset": str(size)}
     if type_.startswith("interval"):
-        side = {"offsetExpr": _interval(frame, type_, int(size), key)}
+        side = {"offsetExpr": _interval(scope, frame, type_, int(size), key)}
     elif type_ in _FLOATS:
         side = {"offsetExpr": {"literal": {_FLOATS[type_]: float(size)}}}
     elif key == "date":
-        side = {"offsetExpr": _interval(frame, "interval day", int(size) * DAY, key)}
+        side = {"offsetExpr": interval_of(int(size) * DAY)}
     elif SparkType(type_).digits:
         side = {"offsetExpr": decimal_constant(size, SparkType(type_, nullable=False)).message}
     elif type_ not in INTEGERS:
@@ -229,12 +258,38 @@ def _distance(frame: SparkTree, tree: SparkTree) -> tuple[Decimal, str]:
     return (Decimal(int(distance)) if target in INTEGERS else distance), target
 
 
-def _interval(frame: SparkTree, type_: str, size: int, key: str) -> dict[str, Any]:
+def _interval(scope: Scope, frame: SparkTree, type_: str, size: int, key: str) -> dict[str, Any]:
     """Return a literal of an interval of microseconds or months."""
     of_months = "month" in type_ or "year" in type_
-    if key == "timestamp" and (of_months or size >= DAY):
-        reason = "with a distance of days, whose length depends on the time zone: order by a timestamp_ntz"
-        raise not_supported(frame, reason)
+    if of_months or size >= DAY:
+        _check_zone(scope, frame, key)
     if of_months:
         return {"literal": {"intervalYearToMonth": {"months": size}}}
     return interval_of(size)
+
+
+def _check_zone(scope: Scope, frame: SparkTree, key: str) -> None:
+    """Refuse days of points in time whose length depends on the zone of the session."""
+    zone = scope.context.tables.zone
+    if key == "timestamp" and zone != "UTC":
+        raise in_other_zone(frame, zone)
+
+
+def _calendar_bound(
+    scope: Scope, frame: SparkTree, bound: SparkTree, key: str
+) -> Mapping[str, Any]:
+    """Return a bound by months, days and microseconds together."""
+    if bound.kind != "Literal":
+        raise not_supported(frame, "with a distance that is not constant")
+    _check_zone(scope, frame, key)
+    months, days, micros = map(int, bound.fields["value"])
+    rest = days * DAY + micros
+    if not (months or rest):
+        return _BOUNDS["CurrentRow"]
+    sign = -1 if (months or rest) < 0 else 1
+    parts = {
+        "intervalYearToMonth": {"months": sign * months},
+        "intervalDayToSecond": duration(sign * rest),
+    }
+    side = {"offsetExpr": {"literal": {"intervalCompound": parts}}}
+    return {"preceding" if sign < 0 else "following": side}
