@@ -48,7 +48,7 @@ PERCENTILE = (
     "a.n + r.f1 AS n, "
     "if(floor(m * {0}D) BETWEEN a.n AND a.n + r.f1 - 1, r.f0, a.low) AS low, "
     "if(ceil(m * {0}D) BETWEEN a.n AND a.n + r.f1 - 1, r.f0, a.high) AS high), "
-    "a -> if(a.low = a.high, double(a.low), (ceil(m * {0}D) - m * {0}D) * double(a.low) "
-    "+ (m * {0}D - floor(m * {0}D)) * double(a.high))))), 0))"
+    "a -> if(a.low = a.high, double(a.low), "
+    "double(a.low) + (m * {0}D - floor(m * {0}D)) * (double(a.high) - double(a.low)))))), 0))"
 )
 """A percentile of a list of values and how often each counts."""

@@ -61,10 +61,17 @@ def window_function(
         raise not_supported(tree, "in place of a window function")
     function, specification = tree.children
     filters: Sequence[SparkTree] = ()
-    if is_measure(function) and function.children[0].kind in _PLACES:
-        function, *filters = function.children
-    calls, finish = _calls(scope, function) if not filters else _filtered(scope, function, *filters)
+    if is_measure(function):
+        aggregate, *conditions = function.children
+        place = aggregate.replacement or aggregate
+        if place.kind in _PLACES:
+            function, filters = place, conditions
     frame = _frame(scope, specification)
+    if filters and function.kind == "First" and sorts and _begins_at_start(frame):
+        raise not_supported(
+            function, "with FILTER over ROWS from UNBOUNDED PRECEDING, where Spark drops the FILTER"
+        )
+    calls, finish = _filter_place(scope, function, *filters) if filters else _calls(scope, function)
 
     def over(body: dict[str, Any], type_: SparkType) -> Typed:
         """Return a call over the window."""
@@ -82,17 +89,23 @@ def window_function(
     return finish([over(*call) for call in calls])
 
 
+def _begins_at_start(frame: Mapping[str, Any]) -> bool:
+    """Return whether a frame has the rows of a partition up to the row, or all."""
+    is_open = "unbounded" in frame["lowerBound"] and not {"preceding", "following"} & {*frame["upperBound"]}  # fmt: skip
+    return is_open and frame["boundsType"] == _ROWS
+
+
 _Calls = tuple[list[tuple[dict[str, Any], SparkType]], Callable[[Sequence[Typed]], Typed]]
 
 
-def _filtered(scope: Scope, function: SparkTree, condition: SparkTree) -> _Calls:
+def _filter_place(scope: Scope, function: SparkTree, condition: SparkTree) -> _Calls:
     """Return the first or last value of the rows that meet a condition, the only ones that are not null."""
-    value, meets = scope.translate(function.children[0]), scope.translate(condition)
+    value, test = scope.translate(function.children[0]), scope.translate(condition)
     if function.fields.get("ignoreNulls"):
-        inside = mask(value, meets)
+        inside = mask(value, test)
     else:
         nested = {"nested": {"struct": {"fields": [value.message]}}}
-        inside = mask(Typed(nested, struct_of((value.type,))), meets)
+        inside = mask(Typed(nested, struct_of((value.type,))), test)
 
     def finish(values: Sequence[Typed]) -> Typed:
         """Return the value, out of its struct."""
