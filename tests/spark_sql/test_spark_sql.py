@@ -71,3 +71,15 @@ def _differences(query: Query, found: Sequence[Rows], oracle: SparkAnswers) -> I
         expected = oracle.rows(query, version)
         if not are_same(rows, expected, rounded=query.is_rounded):
             yield f"{query}\n  version {version}: {rows}\n  Spark: {expected}"
+
+
+def test_a_frequency_below_zero_fails_as_in_spark(
+    oracle: SparkAnswers, spark: SparkSession, tmp_path: Path
+) -> None:
+    text = "SELECT percentile(id, 0.3, -k) FROM t"
+    query = Query("aggregate", 0, text, refused="", is_open=False, is_rounded=False)
+    with pytest.raises(Exception, match="NEGATIVE_VALUES_IN_FREQUENCY_EXPRESSION"):
+        oracle.rows(query, 0)
+    (error,) = maintained({"v": planned(query, spark)}, tmp_path, spark).values()
+    assert isinstance(error, sa.RunFailed)
+    assert "a frequency of a percentile is below 0" in str(error)
