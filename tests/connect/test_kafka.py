@@ -389,6 +389,25 @@ def test_bad_events(bad: Any, code: str) -> None:
     assert refused.value.code == code
 
 
+@pytest.mark.parametrize(
+    ("type_", "placeholder"),
+    [
+        ("string", "__debezium_unavailable_value"),
+        ("array<string>", ["__debezium_unavailable_value"]),
+        ("array<bigint>", list(b"__debezium_unavailable_value")),
+        ("array<date>", list(b"__debezium_unavailable_value")),
+    ],
+)
+@pytest.mark.parametrize("key", ["id", ""])
+def test_a_value_that_an_event_omits_is_no_value(type_: str, placeholder: Any, key: str) -> None:
+    """PostgreSQL does not send large values that an update left as they were."""
+    before, after = {"id": 1, "x": None}, {"id": 1, "x": placeholder}
+    columns = f"id bigint, x {type_}"
+    with pytest.raises(InputRefused) as refused:
+        rows(columns, event("u", before, after), cdc="debezium", **({"key": key} if key else {}))
+    assert (refused.value.code, bool(refused.value.help)) == ("VALUE_UNAVAILABLE", True)
+
+
 # --- specifications ------------------------------------------------------------------------------
 
 

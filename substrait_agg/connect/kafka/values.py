@@ -28,6 +28,10 @@ _SEEN = ("c", "r", "u", "d", "m")
 """Operations of events; ``m`` is a message without a row."""
 
 
+UNAVAILABLE = b"__debezium_unavailable_value"
+"""What Debezium writes for a large value that an update did not change; in a list of numbers its bytes."""
+
+
 class BadValueError(Exception):
     """A message that is not what its table says."""
 
@@ -36,7 +40,7 @@ def rows_of(table: TopicTable, messages: Messages) -> pa.Table:
     """Return the rows of messages in their order, with their weights.
 
     Raises:
-        InputRefused: ROW_UNREADABLE, SOURCE_TRUNCATED.
+        InputRefused: ROW_UNREADABLE, SOURCE_TRUNCATED, VALUE_UNAVAILABLE.
     """
     decode = _decode_events if table.is_debezium else _decode_rows
     rows = _locate(lambda part: decode(table, part), messages)
@@ -152,6 +156,7 @@ def _decode_events(table: TopicTable, messages: Messages) -> pa.Table:
         without_old = deletes & _is_null(before)
     new = after.filter(pa.array(inserts))
     old = before.filter(pa.array(deletes & ~without_old))
+    _check_available(table, new if table.keys else pa.concat_arrays([old, new]))
     parts, order = [old, new], [at[deletes & ~without_old] * 2, at[inserts] * 2 + 1]
     if table.keys:
         by_key = np.sort(np.concatenate([at[without_old], places[tombstones]]))
@@ -200,6 +205,33 @@ def _masks(
     if not table.keys and (deletes & _is_null(before)).any():
         raise BadValueError("the change event has no old row; give key=, or let the database log old rows")  # fmt: skip
     return inserts, deletes
+
+
+def _check_available(table: TopicTable, rows: pa.StructArray) -> None:
+    """Refuse rows without a value that PostgreSQL did not send."""
+    for field in table.schema:
+        if _has_placeholder(pc.struct_field(rows, [field.name])):
+            raise InputRefused(
+                "VALUE_UNAVAILABLE",
+                f"an update has no value of the column {field.name}, which is large and did not change",
+                help="set REPLICA IDENTITY FULL for the table, remove the column from columns=, or give reader=spark with key=",
+                path=table.topic,
+            )
+
+
+def _has_placeholder(values: pa.Array) -> bool:
+    """Return whether one of the texts or lists is the placeholder of Debezium."""
+    if pa.types.is_string(values.type):
+        return bool(pc.any(pc.equal(values, UNAVAILABLE.decode())).as_py())
+    if not pa.types.is_list(values.type):
+        return False
+    if pa.types.is_date(values.type.value_type):
+        values = values.cast(pa.list_(pa.int32()))
+    if not pa.types.is_integer(values.type.value_type):
+        return _has_placeholder(values.flatten())
+    lists = values.filter(pc.equal(pc.list_value_length(values), len(UNAVAILABLE)))
+    numbers = pc.fill_null(lists.flatten(), 0).to_numpy().reshape(-1, len(UNAVAILABLE))
+    return bool((numbers == np.frombuffer(UNAVAILABLE, np.uint8)).all(axis=1).any())
 
 
 def _is_null(values: pa.Array) -> np.ndarray:
