@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 import substrait_agg as sa
 from substrait_agg.bind.rewrite import table_reads
 from substrait_agg.operator.common.names import WEIGHT
-from tests.local.run import run
+from tests.local.run import quick_disk, run
 from tests.random_queries.dialects import Text
 from tests.random_queries.queries import Queries
 from tests.random_queries.tables import SCHEMAS, instants, versions
@@ -163,7 +163,8 @@ def maintained(plan: sa.Plan, case: Case, folder: Path) -> list[Bag]:
         changes = dict(case.changes(version))
         if case.query.has_time:
             changes[CLOCK] = ticks(case.instants[: version + 1])
-        run.batch(changes)
+        with quick_disk():
+            run.batch(changes)
         view: Bag = Counter()
         for row, n in run.view.items():
             view[tuple(map(plain, row))] += n
