@@ -183,31 +183,33 @@ def test_kafka(
 
 
 def test_postgres(spark: SparkSession, tmp_path: Path) -> None:
-    """Arrays, against the answers of PostgreSQL to the same questions."""
+    """Arrays and JSON, against the answers of PostgreSQL to the same questions."""
     views = {
         "parts": "SELECT id, n[1] AS n, size(s) AS s FROM t",
         "items": "SELECT id, e FROM t LATERAL VIEW explode(s) AS e",
         "groups": "SELECT n, count(*) AS c, sum(id) AS s FROM t GROUP BY n",
         "whole": "SELECT id, n, s, d FROM t",
+        "json": "SELECT id, from_json(j, 'a STRING, b ARRAY<INT>').b[1] AS b, j FROM t",
     }
     questions = [
         "SELECT id, n[2], cardinality(s) FROM t",
         "SELECT id, unnest(s) FROM t",
         "SELECT n, count(*), sum(id)::bigint FROM t GROUP BY n",
         "SELECT id, n, s, d FROM t",
+        "SELECT id, (j->'b'->1)::int, j::text FROM t",
     ]
     first = (
-        "CREATE TABLE t (id bigint PRIMARY KEY, n int4[], s text[], d numeric(8,2)[])",
+        "CREATE TABLE t (id bigint PRIMARY KEY, n int4[], s text[], d numeric(8,2)[], j jsonb)",
         "ALTER TABLE t REPLICA IDENTITY FULL",
         "CREATE PUBLICATION p FOR TABLE t",
-        """INSERT INTO t VALUES (1, '{1,2}', '{a,"b,\\"c\\\\",NULL,"NULL",""}', '{1.5,NULL}'),
-        (2, NULL, NULL, NULL), (3, '{1,2}', '{}', '{}'), (4, '{5,NULL}', '{x}', '{-0.25}')""",
+        """INSERT INTO t VALUES (1, '{1,2}', '{a,"b,\\"c\\\\",NULL,"NULL",""}', '{1.5,NULL}', '{"b":[1,2]}'),
+        (2, NULL, NULL, NULL, NULL), (3, '{1,2}', '{}', '{}', '{"a": "é"}'), (4, '{5,NULL}', '{x}', '{-0.25}', '{}')""",
     )
     then = (
         "UPDATE t SET s = s || 'ü {}'::text WHERE id IN (1, 3)",
-        "UPDATE t SET n = '{7,8}', s = '{}' WHERE id = 2",
+        """UPDATE t SET n = '{7,8}', s = '{}', j = '{"b": [4,5,6]}' WHERE id = 2""",
         "DELETE FROM t WHERE id = 4",
-        "INSERT INTO t VALUES (5, '{7,8}', '{y,y}', '{2}')",
+        "INSERT INTO t VALUES (5, '{7,8}', '{y,y}', '{2}', NULL)",
     )
     with running(tmp_path / "server") as server:
         dsn = server.database()
