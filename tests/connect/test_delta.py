@@ -129,6 +129,17 @@ def test_what_changes_a_column_that_is_read(tmp_path: Path, *, restart: bool) ->
     assert refusal(run).code == "SOURCE_SCHEMA_CHANGED"
 
 
+def test_a_new_field_of_a_struct_that_is_read(tmp_path: Path) -> None:
+    for number in (1, 2):
+        fields = pa.struct([(name, pa.int64()) for name in "ab"[:number]])
+        rows = pa.table({"l": pa.array([None], pa.list_(fields))})
+        write_deltalake(tmp_path, rows, mode="append", schema_mode="merge")
+        if number == 1:
+            run = delta_run(tmp_path, columns=["l"])
+            run.drain()
+    assert refusal(run).code == "SOURCE_SCHEMA_CHANGED"
+
+
 def test_other_columns_may_change(tmp_path: Path) -> None:
     _table(tmp_path / "t")
     run = delta_run(tmp_path / "t", columns=("k", "v"))

@@ -6,6 +6,7 @@ import datetime as dt
 import random
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -141,6 +142,44 @@ def test_what_changes_a_column_that_is_read(tmp_path: Path, change: str, *, rest
     table.append(pa.table({"p": ["x"]}))
     if restart:
         run.restart()
+    assert refusal(run).code == "SOURCE_SCHEMA_CHANGED"
+
+
+def test_lists_and_maps_without_values(tmp_path: Path) -> None:
+    """Null is not empty, whatever the elements are; pyiceberg itself confuses them."""
+    item = pa.struct([("a", pa.int32())])
+    schema = pa.schema(
+        [
+            ("l", pa.list_(item)),
+            ("m", pa.map_(pa.string(), item)),
+            ("n", pa.list_(pa.list_(item))),
+            ("v", pa.struct([("l", pa.list_(item))])),
+        ]
+    )
+    table = catalog(tmp_path).create_table("shop.orders", schema)
+    rows: list[dict[str, Any]] = [
+        {"l": None, "m": None, "n": None, "v": None},
+        {"l": [{"a": 1}, None], "m": [("k", None)], "n": [None, [], [{"a": 2}]], "v": {"l": None}},
+        {"l": [], "m": [], "n": [], "v": {"l": []}},
+    ]
+    run = iceberg_run(tmp_path, columns=schema.names)
+    connector = run.open()
+    table.append(pa.Table.from_pylist([*rows, *rows], schema).slice(1))
+    read = connector.read(None, connector.latest(None, float("inf")))["t"].to_pylist()
+    assert read == [{**row, WEIGHT: 1} for row in [*rows, *rows][1:]]
+
+
+def test_a_new_field_of_a_struct_that_is_read(tmp_path: Path) -> None:
+    schema = pa.schema([("l", pa.list_(pa.struct([("a", pa.int32())])))])
+    table = catalog(tmp_path).create_table("shop.orders", schema)
+    table.append(pa.table({"l": [None]}, schema))
+    run = iceberg_run(tmp_path, columns=["l"])
+    run.drain()
+    with table.update_schema() as update:
+        update.add_column(("l", "b"), LongType())
+    table.append(
+        pa.table({"l": pa.nulls(1, pa.list_(pa.struct([("a", pa.int32()), ("b", pa.int64())])))})
+    )
     assert refusal(run).code == "SOURCE_SCHEMA_CHANGED"
 
 

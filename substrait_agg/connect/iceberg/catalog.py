@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
 from substrait_agg.errors import InputRefused, UsageError
 from substrait_agg.redaction import clean, redacted_place, remember, safe_cause
@@ -57,6 +58,7 @@ class CatalogAddress:
         from pyiceberg.catalog import load_catalog
         from pyiceberg.exceptions import NotInstalledError
 
+        _keep_nulls()
         addresses = {"uri": self.uri, "warehouse": self.warehouse}
         properties = {key: value for key, value in addresses.items() if value}
         properties["init_catalog_tables"] = "false"
@@ -85,6 +87,33 @@ class CatalogAddress:
             raise InputRefused("SOURCE_NOT_REACHABLE", message, help=help, path=str(self)) from (
                 safe_cause(error)
             )
+
+
+def _keep_nulls() -> None:
+    """Let pyiceberg 0.12 keep null lists and maps of structs, which it reads and writes as empty ones."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyiceberg.io.pyarrow import ArrowProjectionVisitor
+
+    def keep(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def convert(visitor: object, type_: object, values: Any, *parts: object) -> Any:
+            converted = method(visitor, type_, values, *parts)
+            if converted is None or converted.null_count == values.null_count:
+                return converted
+            offsets = pc.add(converted.offsets, 0)  # a mask needs offsets that are not a slice
+            is_map = isinstance(converted, pa.MapArray)
+            inner = (converted.keys, converted.items) if is_map else (converted.values,)
+            return type(converted).from_arrays(
+                offsets, *inner, converted.type, mask=values.is_null()
+            )
+
+        return convert
+
+    for name in ("list", "map"):
+        method = getattr(ArrowProjectionVisitor, name)
+        if not hasattr(method, "__wrapped__"):
+            setattr(ArrowProjectionVisitor, name, keep(method))
 
 
 def errors_of_catalogs() -> tuple[type[Exception], ...]:
