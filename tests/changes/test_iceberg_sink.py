@@ -73,6 +73,7 @@ def test_types(tmp_path: Path) -> None:
         pa.int8(), pa.int16(), pa.float32(), pa.decimal128(38, 2), pa.date32(), pa.time64("ns"),
         pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.binary(), pa.bool_(),
         pa.list_(pa.string()), pa.struct([("x", pa.int64())]), pa.map_(pa.string(), pa.int64()),
+        pa.list_(pa.struct([("x", pa.int64())])), pa.map_(pa.string(), pa.struct([("x", pa.int64())])),
     ]  # fmt: skip
     columns = [(f"c{i}", type_) for i, type_ in enumerate(types)]
     rows = pa.Table.from_pylist([{"__version": 0, "__weight": 1}], pa.schema([*columns, *ENDS]))
