@@ -80,6 +80,7 @@ class Plan:
         refresh: the refresh policy of the view; None for that of the run.
         root: the place of one of several roots, such as ``relations[1]``; empty for the only one.
         sources: name of a table -> where it comes from, for a plan of a DataFrame.
+        collations: place of a column whose texts have a collation in Spark -> its type as JSON of Spark.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Plan:
     refresh: str | None = field(default=None, repr=False, compare=False)
     root: str = ""
     sources: Mapping[str, NamedSource] = field(default_factory=dict, repr=False, compare=False)
+    collations: Mapping[int, str] = field(default_factory=dict, repr=False, compare=False)
     _checked: dict[tuple[Mode, object], Checked] = field(
         default_factory=dict, repr=False, compare=False
     )

@@ -24,13 +24,24 @@ _INSTEAD: dict[pa.DataType, pa.DataType] = {
 """Arrow type -> the type with the same values that plans use."""
 
 
+COLLATED = b"substrait_agg.collated"
+"""Key in the metadata of a column whose texts have a collation. The value is its type as JSON of Spark."""
+
+
 def plannable(schema: pa.Schema) -> pa.Schema:
     """Return a schema in which every kind of value has one type.
 
     Timestamps have microseconds, those with a zone are in UTC, and strings are plain strings.
     """
-    fields = [pa.field(f.name, plannable_type(f.type), f.nullable) for f in schema]
+    fields = [
+        pa.field(f.name, plannable_type(f.type), f.nullable, _collation_of(f)) for f in schema
+    ]
     return pa.schema(fields)
+
+
+def _collation_of(field: pa.Field) -> dict[bytes, bytes] | None:
+    metadata = field.metadata or {}
+    return {COLLATED: metadata[COLLATED]} if COLLATED in metadata else None
 
 
 def plannable_type(type_: pa.DataType) -> pa.DataType:

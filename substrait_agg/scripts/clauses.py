@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from substrait_agg.errors import SqlRefused
 from substrait_agg.refresh.policies import REFRESH_POLICIES
@@ -89,7 +90,10 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "schedule": ("schedules are not supported", "give --every INTERVAL"),
     "trigger": ("triggers are not supported", "give --every INTERVAL"),
-    "default": ("collations are not supported", "remove the clause"),
+    "default": (
+        "DEFAULT COLLATION is not supported",
+        "write COLLATE behind the type of each column",
+    ),
 }
 """Word of a clause -> why it is refused, and what to do."""
 
@@ -126,6 +130,18 @@ _FLOW_REFUSED: dict[str, tuple[str, str]] = {
     ),
 }
 """Words of a clause of an AUTO CDC flow -> why it is refused, and what to do."""
+
+
+def check_collation(statement: Statement) -> None:
+    """Check that a statement of a script gives no collation to the types that name none.
+
+    Raises:
+        SqlRefused: SQL_NOT_MAINTAINED.
+    """
+    end = statement.query_start - statement.start if statement.query else len(statement.text)
+    for token, following in pairwise(tokens(statement.text, statement.file)):
+        if token.start < end and token.is_word("default") and following.is_word("collation"):
+            raise not_maintained(statement, token, *REFUSED["default"])
 
 
 def check_clauses(statement: Statement) -> Iterator[Token]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from substrait_agg.checked_plan import Plan
 from substrait_agg.errors import PlanRefused, SqlRefused
 from substrait_agg.plan.arrow import arrow_schema
+from substrait_agg.plan.plannable import COLLATED
 
 ColumnsOf = Callable[[Container[str]], Mapping[str, pa.Schema]]
 """Returns the columns of the tables whose names, in lower case, are in a container."""
@@ -216,7 +217,11 @@ def columns_of_plan(plan: Plan) -> pa.Schema:
     bound = checked.bound
     if bound is None:
         raise PlanRefused(checked.problems)
-    return arrow_schema(bound.names, [t.as_nullable() for t in bound.types], bound.fields)
+    schema = arrow_schema(bound.names, [t.as_nullable() for t in bound.types], bound.fields)
+    for place, column in plan.collations.items():
+        field = schema.field(place).with_metadata({COLLATED: column})
+        schema = schema.set(place, field)
+    return schema
 
 
 @dataclass

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from substrait_agg.errors import SqlRefused
+from substrait_agg.plan.plannable import COLLATED
 from substrait_agg.scripts.clauses import declared_policy
 from substrait_agg.scripts.planner import SqlPlanner
 from substrait_agg.scripts.script import Statement
@@ -56,13 +57,19 @@ class SqlTarget(SqlDefinition):
         if declaration is None:
             return
         declared = self.planner.columns(declaration)
-        columns = [[(f.name.lower(), f.type) for f in s] for s in (declared, schema)]
+        columns = [[(f.name.lower(), _type_name(f)) for f in s] for s in (declared, schema)]
         if columns[0] != columns[1]:
             of_table, of_flow = (", ".join(f"{n} {t}" for n, t in c) for c in columns)
             message = (
                 f"the columns of {self.name} are declared as {of_table}, and its flow has {of_flow}"
             )
             raise self.refuse("SQL_NOT_MAINTAINED", message, "correct or remove the columns")
+
+
+def _type_name(column: pa.Field) -> str:
+    """Return the type of a column with the collation of its texts, if they have one."""
+    collated = (column.metadata or {}).get(COLLATED)
+    return str(column.type) if collated is None else collated.decode().strip('"')
 
 
 def flow_alone(statement: Statement) -> Statement:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from substrait_agg.checked_plan import Plan
 from substrait_agg.errors import SqlRefused
+from substrait_agg.scripts.clauses import check_collation
 from substrait_agg.scripts.script import Statement, statements
 from substrait_agg.scripts.tokens import syntax_error, tokens
 
@@ -74,6 +75,7 @@ def plan_script(
         raise SqlRefused(
             "SQL_STATEMENTS", "the text has no query", help="add a SELECT statement", path=file
         )
+    check_collation(others[0])
     written = frozenset(t.name.lower() for t in tokens(others[0].text, file))
     declared = {name.lower().rpartition(".")[2] for name in tables}
     tables |= columns_of(written - declared)
@@ -86,7 +88,11 @@ def declared_tables(created: Iterable[Statement], planner: SqlPlanner) -> dict[s
     Raises:
         SqlRefused: as `SqlPlanner.columns`.
     """
-    return {".".join(statement.name): planner.columns(statement) for statement in created}
+    tables = {}
+    for statement in created:
+        check_collation(statement)
+        tables[".".join(statement.name)] = planner.columns(statement)
+    return tables
 
 
 def _refuse(statement: Statement) -> SqlRefused:

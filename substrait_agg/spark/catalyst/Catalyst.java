@@ -9,7 +9,10 @@ import java.util.Locale;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.AliasIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.CollationKey;
+import org.apache.spark.sql.catalyst.expressions.CollationKey$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Literal;
@@ -19,6 +22,12 @@ import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
 import org.apache.spark.sql.catalyst.expressions.PrettyAttribute;
 import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
 import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.MaxBy;
+import org.apache.spark.sql.catalyst.expressions.aggregate.MinBy;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Deduplicate;
+import org.apache.spark.sql.catalyst.plans.logical.Distinct;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -30,6 +39,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.VariantType;
@@ -155,7 +165,7 @@ public class Catalyst {
             // A common table expression may be read in a subquery, so it is inlined in the plan as a whole.
             plan = name.endsWith(".InlineCTE") ? (LogicalPlan) rule(name).apply(plan) : everywhere(rule(name), plan);
         }
-        return plan;
+        return (LogicalPlan) plan.transformUpWithSubqueries(new Collations());
     }
 
     /** Moves filters to the inputs of joins below them, as far as Spark moves them. */
@@ -370,6 +380,170 @@ public class Catalyst {
         public Object applyOrElse(Object node, scala.Function1 other) {
             return isDefinedAt(node) ? apply(node) : other.apply(node);
         }
+    }
+
+    // --- collations ----------------------------------------------------------------------------------
+
+    /**
+     * Puts binary keys in place of texts with a collation where a plan groups, orders or compares them: a plan of
+     * Substrait compares texts by their bytes. The least text of a group stands for it.
+     */
+    public static class Collations extends scala.runtime.AbstractPartialFunction {
+        public boolean isDefinedAt(Object node) {
+            return node instanceof LogicalPlan;
+        }
+
+        public Object apply(Object node) {
+            LogicalPlan plan = (LogicalPlan) node;
+            String rule = isKeyed(plan.output(), 0) ? ruleOf(plan) : null;
+            if (rule != null) {
+                try {
+                    plan = (LogicalPlan) rule("org.apache.spark.sql.catalyst.optimizer." + rule).apply(plan);
+                } catch (Exception missing) {
+                    return plan;  // the translation refuses it
+                }
+                return plan.transformUp(this);
+            }
+            if (plan instanceof Aggregate) plan = grouped((Aggregate) plan);
+            if (plan instanceof Deduplicate) plan = deduplicated((Deduplicate) plan);
+            if (plan instanceof org.apache.spark.sql.catalyst.plans.logical.Window) {
+                plan = with(plan, "partitionSpec",
+                    keys(((org.apache.spark.sql.catalyst.plans.logical.Window) plan).partitionSpec(), 0));
+            }
+            return plan.transformExpressions(new CollatedOrders());
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 other) {
+            return isDefinedAt(node) ? apply(node) : other.apply(node);
+        }
+
+        /** Returns the rule of Spark that makes a relation one of keys and conditions; null for all others. */
+        private static String ruleOf(LogicalPlan plan) {
+            if (plan instanceof Distinct) return "ReplaceDistinctWithAggregate";
+            String kind = plan.getClass().getSimpleName();
+            if (!kind.equals("Intersect") && !kind.equals("Except")) return null;
+            if (((Boolean) plan.productElement(2)).booleanValue()) return null;
+            return kind.equals("Except") ? "ReplaceExceptWithAntiJoin" : "ReplaceIntersectWithSemiJoin";
+        }
+
+        private static LogicalPlan grouped(Aggregate plan) {
+            Map names = new HashMap();
+            for (int i = 0; i < plan.groupingExpressions().size(); i++) {
+                Expression key = (Expression) plan.groupingExpressions().apply(i);
+                if (key(key) == key) continue;
+                names.put(key.canonicalized(), new MinBy(key, key(key)).toAggregateExpression());
+            }
+            if (names.isEmpty()) return plan;
+            List results = new ArrayList();
+            for (int i = 0; i < plan.aggregateExpressions().size(); i++) {
+                Expression result = (Expression) plan.aggregateExpressions().apply(i);
+                keepMeasures(result, names);
+                Expression made = renamed(result, names);
+                if (!(made instanceof NamedExpression)) {
+                    NamedExpression column = (NamedExpression) result;
+                    made = new Alias(made, column.name(), column.exprId(), column.qualifier(),
+                        scala.Option$.MODULE$.empty(), seq(new ArrayList()));
+                }
+                results.add(made);
+            }
+            LogicalPlan made = with(plan, "groupingExpressions", keys(plan.groupingExpressions(), 0));
+            return with(made, "aggregateExpressions", seq(results));
+        }
+
+        /** Keeps measures as they are: they read the rows, not the keys of a group. */
+        private static void keepMeasures(Expression found, Map names) {
+            if (found instanceof AggregateExpression) names.put(found.canonicalized(), found);
+            for (int i = 0; i < found.children().size(); i++) keepMeasures((Expression) found.children().apply(i), names);
+        }
+
+        private static LogicalPlan deduplicated(Deduplicate plan) {
+            if (!isKeyed(plan.keys(), 0)) return plan;
+            List columns = new ArrayList(), made = new ArrayList();
+            for (int i = 0; i < plan.child().output().size(); i++) columns.add(plan.child().output().apply(i));
+            for (int i = 0; i < plan.keys().size(); i++) {
+                Expression found = (Expression) plan.keys().apply(i);
+                if (key(found) == found) {
+                    made.add(found);
+                } else {
+                    Alias key = new Alias(key(found), "key", NamedExpression$.MODULE$.newExprId(),
+                        seq(new ArrayList()), scala.Option$.MODULE$.empty(), seq(new ArrayList()));
+                    columns.add(key);
+                    made.add(key.toAttribute());
+                }
+            }
+            LogicalPlan keyed = with(with(plan, "child", new Project(seq(columns), plan.child())), "keys", seq(made));
+            return new Project(plan.output(), keyed);
+        }
+    }
+
+    /** Puts binary keys in place of texts with a collation that an expression orders, compares or tells apart. */
+    public static class CollatedOrders extends scala.runtime.AbstractPartialFunction {
+        public boolean isDefinedAt(Object node) {
+            return node instanceof AggregateExpression
+                || node instanceof org.apache.spark.sql.catalyst.expressions.SortOrder
+                || node instanceof org.apache.spark.sql.catalyst.expressions.BinaryComparison;
+        }
+
+        public Object apply(Object node) {
+            Expression found = (Expression) node;
+            if (found instanceof AggregateExpression) {
+                List parts = new ArrayList();
+                for (int i = 0; i < found.children().size(); i++) parts.add(found.children().apply(i));
+                parts.set(0, measure((Expression) parts.get(0), ((AggregateExpression) found).isDistinct()));
+                return found.withNewChildren(seq(parts));
+            }
+            if (found instanceof org.apache.spark.sql.catalyst.expressions.BinaryComparison) {
+                // A comparison with a constant is one expression of a row, which Spark computes.
+                for (int i = 0; i < 2; i++) if (((Expression) found.children().apply(i)).foldable()) return found;
+            }
+            return keyed(found, 0);
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 other) {
+            return isDefinedAt(node) ? apply(node) : other.apply(node);
+        }
+
+        private static Expression measure(Expression function, boolean isDistinct) {
+            String kind = function.getClass().getSimpleName();
+            if (kind.equals("Count") && isDistinct) return keyed(function, 0);
+            if (kind.equals("MinBy") || kind.equals("MaxBy") || kind.equals("MaxMinByK")) return keyed(function, 1);
+            if (!isKeyed(function.children(), 0)) return function;
+            Expression value = (Expression) function.children().apply(0);
+            if (kind.equals("Min")) return new MinBy(value, key(value));
+            if (kind.equals("Max")) return new MaxBy(value, key(value));
+            return function;
+        }
+    }
+
+    private static Expression key(Expression found) {
+        return CollationKey$.MODULE$.injectCollationKey(found);
+    }
+
+    private static boolean isKeyed(scala.collection.Seq found, int first) {
+        for (int i = first; i < found.size(); i++) {
+            if (key((Expression) found.apply(i)) != found.apply(i)) return true;
+        }
+        return false;
+    }
+
+    /** Returns expressions, from the first on with binary keys in place of texts with a collation. */
+    private static scala.collection.immutable.Seq keys(scala.collection.Seq found, int first) {
+        List all = new ArrayList();
+        for (int i = 0; i < found.size(); i++) all.add(i < first ? found.apply(i) : key((Expression) found.apply(i)));
+        return seq(all);
+    }
+
+    private static Expression keyed(Expression found, int first) {
+        return isKeyed(found.children(), first) ? (Expression) found.withNewChildren(keys(found.children(), first)) : found;
+    }
+
+    /** Returns a relation with another value of a field. */
+    private static LogicalPlan with(LogicalPlan plan, String field, Object value) {
+        Object[] parts = new Object[plan.productArity()];
+        for (int i = 0; i < parts.length; i++) {
+            parts[i] = plan.productElementName(i).equals(field) ? value : plan.productElement(i);
+        }
+        return (LogicalPlan) plan.makeCopy(parts);
     }
 
     private static Rule rule(String name) throws Exception {
@@ -748,7 +922,7 @@ public class Catalyst {
 
     /** Puts expressions in place of the functions of texts that have no name in Spark. */
     public static class OwnFunctions extends scala.runtime.AbstractPartialFunction {
-        private static final String[] NAMES = {"variant_of_parts", "parts_of_variant", "rows_of_variant"};
+        private static final String[] NAMES = {"collationkey", "variant_of_parts", "parts_of_variant", "rows_of_variant"};
 
         public boolean isDefinedAt(Object node) {
             return java.util.Arrays.asList(NAMES).contains(nameOf(node));
@@ -758,6 +932,7 @@ public class Catalyst {
             scala.collection.immutable.Seq arguments =
                 ((org.apache.spark.sql.catalyst.analysis.UnresolvedFunction) node).arguments();
             Expression first = (Expression) arguments.apply(0);
+            if (nameOf(node).equals("collationkey")) return new CollationKey(first);
             if (nameOf(node).equals("parts_of_variant")) return partsOf(first);
             if (nameOf(node).equals("rows_of_variant")) return rowsOf(first);
             if (arguments.size() == 1) {
@@ -824,8 +999,8 @@ public class Catalyst {
     }
 
     /**
-     * Returns the type that values have in a plan: intervals are months, or days to seconds; a text has no type;
-     * a variant is its two binaries.
+     * Returns the type that values have in a plan: intervals are months, or days to seconds; nulls are texts;
+     * a variant is its two binaries; no text has a collation.
      */
     private static DataType stored(DataType found) {
         return changed(found, DataTypes.IntegerType, org.apache.spark.sql.types.DayTimeIntervalType$.MODULE$.DEFAULT(),
@@ -838,9 +1013,10 @@ public class Catalyst {
         return months.equals(changed(type, DataTypes.IntegerType, null, null, null)) ? text : "CAST(" + text + " AS " + months.sql() + ")";
     }
 
-    /** Returns a type with others in place of intervals of months and of seconds, no type and variants; null keeps one. */
+    /** Returns a type with others in place of intervals of months and seconds, of texts or no type, and variants; null keeps one. */
     private static DataType changed(
             DataType found, DataType months, DataType seconds, DataType none, DataType variant) {
+        if (none != null && found instanceof StringType) return none;
         if (found instanceof org.apache.spark.sql.types.YearMonthIntervalType) return months == null ? found : months;
         if (found instanceof org.apache.spark.sql.types.DayTimeIntervalType) return seconds == null ? found : seconds;
         if (found instanceof org.apache.spark.sql.types.NullType) return none == null ? found : none;
@@ -1046,6 +1222,7 @@ public class Catalyst {
         if (kind.equals("NewInstance")) {
             return "variant_of_parts(" + printed((Expression) ((Expression) parts.apply(0)).children().apply(0)) + ")";
         }
+        if (kind.equals("Collate")) return "(" + printed((Expression) parts.apply(0)) + " COLLATE " + parts.apply(1) + ")";
         if (kind.equals("YearOfWeek")) return call("date_part", "'YEAROFWEEK'", parts);
         if (kind.equals("SecondWithFraction")) return call("date_part", "'SECOND'", parts);
         if (kind.startsWith("ExtractANSIInterval")) {

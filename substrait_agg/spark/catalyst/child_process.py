@@ -99,7 +99,9 @@ class _ChildPlanner:
         texts = {name: _text(schema) for name, schema in tables.items()}
         answer = self._ask({"statement": asdict(statement), "tables": texts})
         places = {path: (start, stop) for path, (start, stop) in answer["places"].items()}
-        return Plan(statement.file, answer["plan"], SqlOrigin(statement, places))
+        collations = {int(place): column for place, column in answer["collations"].items()}
+        origin = SqlOrigin(statement, places)
+        return Plan(statement.file, answer["plan"], origin, collations=collations)
 
     def _ask(self, request: Mapping[str, Any]) -> Any:
         limit = threading.Timer(_ANSWER_SECONDS, self._child.kill)
@@ -147,7 +149,8 @@ def _answer(planner: SqlPlanner, request: Mapping[str, Any]) -> dict[str, Any]:
     tables = {name: _schema(text) for name, text in request["tables"].items()}
     plan = planner.plan(statement, tables)
     origin: Any = plan.origin
-    return {"plan": plan.content, "places": dict(origin.places)}
+    places, collations = dict(origin.places), dict(plan.collations)
+    return {"plan": plan.content, "places": places, "collations": collations}
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from substrait_agg.spark.catalyst.translation.expressions import EXPRESSIONS
 from substrait_agg.spark.catalyst.translation.own_sources import OwnSource, OwnTables
 from substrait_agg.spark.catalyst.translation.relations import relation
 from substrait_agg.spark.catalyst.translation.scope import PlanContext
-from substrait_agg.spark.catalyst.translation.types import flat_names
+from substrait_agg.spark.catalyst.translation.types import flat_names, is_collated
 from substrait_agg.spark.session.session import active_session
 
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
@@ -56,11 +57,13 @@ class PlannedTree:
         message: the plan.
         places: path in the plan -> offsets of the first and the last character of its text in the query.
         sources: name of a table -> where its rows come from.
+        collations: place of a column whose texts have a collation -> its type as JSON of Spark.
     """
 
     message: dict[str, Any]
     places: Mapping[str, tuple[int, int]]
     sources: Mapping[str, OwnSource]
+    collations: Mapping[int, str]
 
 
 def plan_of_tree(spark: SparkSession, analyzed: Any, names: Sequence[str] = ()) -> PlannedTree:
@@ -113,7 +116,8 @@ def _plan(spark: SparkSession, analyzed: Any, names: Sequence[str]) -> PlannedTr
         **context.declarations(),
         "relations": [{"root": {"input": root.message, "names": flat_names(columns)}}],
     }
-    return PlannedTree(message, _places(message, context), tables.sources)
+    collations = {i: json.dumps(c.type) for i, c in enumerate(tree.output) if is_collated(c.type)}
+    return PlannedTree(message, _places(message, context), tables.sources, collations)
 
 
 def _recursion_limits(spark: SparkSession) -> tuple[int, int]:

@@ -13,12 +13,10 @@ from pyspark.errors import ParseException, PySparkException
 from pyspark.errors.exceptions.base import QueryContextType
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from substrait_agg.checked_plan import Plan
 from substrait_agg.errors import SqlRefused
-from substrait_agg.plan.plannable import plannable
 from substrait_agg.scripts.script import Statement
 from substrait_agg.scripts.tokens import offset_of, place_at, refused_at, tokens
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal, What
@@ -27,6 +25,7 @@ from substrait_agg.spark.catalyst.jvm import new_helper
 from substrait_agg.spark.catalyst.origin import SqlOrigin
 from substrait_agg.spark.catalyst.plan import NotMaintained, plan_of_tree
 from substrait_agg.spark.session.session import active_session
+from substrait_agg.spark.types.schema import arrow_columns, spark_columns
 
 PLANNING_CONF = {
     "spark.sql.ansi.enabled": "true",
@@ -88,8 +87,7 @@ class SparkSqlPlanner:
                 "write CREATE TABLE name (column type, ...)",
             )
             raise statement.refuse("SQL_STATEMENTS", message, help)
-        columns: StructType = StructType.fromJson(json.loads(declared))
-        return plannable(to_arrow_schema(columns, timezone="UTC"))
+        return arrow_columns(StructType.fromJson(json.loads(declared)))
 
     def plan(self, statement: Statement, tables: Mapping[str, pa.Schema]) -> Plan:
         """Return the plan of a query, or of the query of CREATE VIEW."""
@@ -108,7 +106,10 @@ class SparkSqlPlanner:
         except NotMaintained as error:
             raise _refuse(error.refusals, statement) from error
         return Plan(
-            statement.file, json.dumps(planned.message), SqlOrigin(statement, planned.places)
+            statement.file,
+            json.dumps(planned.message),
+            SqlOrigin(statement, planned.places),
+            collations=planned.collations,
         )
 
     def _add_tables(self, tables: Mapping[str, pa.Schema]) -> None:
@@ -116,7 +117,7 @@ class SparkSqlPlanner:
         if self._added.keys() - tables.keys():
             self._helper, self._added = new_helper(self._spark), {}
         for name, schema in tables.items():
-            if self._added.get(name) != schema:
+            if name not in self._added or not self._added[name].equals(schema, check_metadata=True):
                 self._helper.addTable(name, type_text(schema))
                 self._added[name] = schema
 
@@ -183,7 +184,7 @@ def _place(error: PySparkException, text: str, statement: Statement) -> tuple[in
 
 def type_text(schema: pa.Schema) -> str:
     """Return the columns of a table as a type of Spark in JSON."""
-    return from_arrow_schema(schema, prefer_timestamp_ntz=True).json()
+    return spark_columns(schema).json()
 
 
 def code_of(error: PySparkException) -> str:

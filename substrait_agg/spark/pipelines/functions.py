@@ -15,7 +15,6 @@ from pyspark.errors import PySparkException
 from pyspark.pipelines.flow import AutoCdcFlow, Flow
 from pyspark.pipelines.output import Output, Table, TemporaryView
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from substrait_agg.checked_plan import Plan
@@ -30,6 +29,7 @@ from substrait_agg.spark.catalyst.jvm import new_helper
 from substrait_agg.spark.catalyst.plan import NotMaintained, plan_of_tree
 from substrait_agg.spark.catalyst.sql import HELP, PLANNING_CONF, code_of, message_of, type_text
 from substrait_agg.spark.pipelines.registry import Registry, current_session, run_files
+from substrait_agg.spark.types.schema import spark_columns
 
 _NOT_KEPT = "SQL_NOT_MAINTAINED"
 _UNKNOWN = "TABLE_OR_VIEW_NOT_FOUND"
@@ -207,7 +207,7 @@ class FunctionView:
         names = {name.lower() for name in tables}
         for name in sorted(set(_tables_in(planned.message)) - names):
             raise TableNotPlanned(name, self._refuse_unknown(name))
-        return Plan(self.place, json.dumps(planned.message))
+        return Plan(self.place, json.dumps(planned.message), collations=planned.collations)
 
     def _call(self) -> DataFrame:
         """Return the DataFrame of the function."""
@@ -297,7 +297,7 @@ class FunctionTarget:
     def check_columns(self, schema: pa.Schema) -> None:
         """Check that a flow has the columns that the table declares; note ignored arguments."""
         _note_ignored(self.output, self.definitions.place(self.output.source_code_location))
-        rows = from_arrow_schema(schema, prefer_timestamp_ntz=True)
+        rows = spark_columns(schema)
         _check_schema(self.output, rows, self.definitions, self.session.spark)
 
 

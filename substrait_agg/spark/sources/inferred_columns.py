@@ -278,7 +278,6 @@ def _by_spark(spec: SourceSpec, table: str, session: Callable[[], SparkSession])
 
 def _of_spark(schema: Any) -> pa.Schema:
     """Return the columns of a schema of Spark."""
-    from pyspark.sql.pandas.types import to_arrow_schema
+    from substrait_agg.spark.types.schema import arrow_columns
 
-    columns: pa.Schema = to_arrow_schema(schema, timezone="UTC")
-    return plannable(columns)
+    return arrow_columns(schema)

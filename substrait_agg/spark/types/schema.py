@@ -17,12 +17,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
+import pyarrow as pa
 from pyspark.sql import types as st
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from substrait_agg.plan.arrow import MAX_DECIMAL_PRECISION, refuse_type
+from substrait_agg.plan.plannable import COLLATED, plannable
 from substrait_agg.plan.types import Type, field_name
 
 MAX_FRACTION_DIGITS = 6
@@ -117,6 +121,28 @@ def cast_target(type_: Type) -> st.DataType | str:
     """
     target = to_spark(type_)
     return target.simpleString() if type_.kind in (*_SIMPLE, "decimal") else target
+
+
+def arrow_columns(columns: st.StructType) -> pa.Schema:
+    """Return columns of Spark as those of a table that plans read. Arrow has no collations: the metadata has them."""
+    schema = plannable(to_arrow_schema(columns, timezone="UTC"))
+    fields = [
+        field.with_metadata({COLLATED: column.dataType.json()})
+        if "string collate " in column.dataType.simpleString()
+        else field
+        for field, column in zip(schema, columns.fields, strict=True)
+    ]
+    return pa.schema(fields)
+
+
+def spark_columns(schema: pa.Schema) -> st.StructType:
+    """Return the columns of a table as Spark has them."""
+    columns = from_arrow_schema(schema, prefer_timestamp_ntz=True)
+    for field, column in zip(schema, columns.fields, strict=True):
+        if field.metadata and COLLATED in field.metadata:
+            written = {"name": "", "type": json.loads(field.metadata[COLLATED]), "nullable": True}
+            column.dataType = st.StructField.fromJson(written).dataType
+    return columns
 
 
 def in_text(type_: Type) -> Type:

@@ -40,7 +40,6 @@ from substrait_agg.spark.catalyst.translation.types import (
     SparkType,
     Typed,
     type_of,
-    type_refused,
 )
 
 
@@ -400,9 +399,7 @@ def _enough_values(scope: Scope, tree: SparkTree) -> Typed:
 
 
 def _collate(scope: Scope, tree: SparkTree) -> Typed:
-    """Return a text as it is if its collation compares bytes."""
-    if tree.type != "string":
-        raise type_refused(str(tree.type))
+    """Return a text as it is: its collation is one of its type."""
     return scope.translate(tree.children[0])
 
 

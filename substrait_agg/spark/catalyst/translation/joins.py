@@ -296,9 +296,9 @@ def _is_in(
     context: PlanContext,
 ) -> Typed:
     """Return whether values of a row are those of a row of a query; null as in the standard."""
-    needles = [scope_of(context, left.columns).value(value) for value, _ in pairs]
+    needles = [scope_of(context, left.columns).key(value) for value, _ in pairs]
     scope = scope_of(context, right.columns)
-    haystack = emit_only(right, [scope.value(other) for _, other in pairs])
+    haystack = emit_only(right, [scope.key(other) for _, other in pairs])
     body = {"needles": [needle.message for needle in needles], "haystack": haystack}
     return Typed({"subquery": {"inPredicate": body}}, SparkType("boolean"))
 
@@ -483,7 +483,7 @@ def _keys_of(
             )
         elif part.kind in ("EqualTo", "EqualNullSafe") and _joins_sides(part, left, right):
             one, other = part.children[:: 1 if _reads_only(part.children[0], left) else -1]
-            pairs.append((scopes[0].value(one), scopes[1].value(other)))
+            pairs.append((scopes[0].key(one), scopes[1].key(other)))
             if part.kind == "EqualTo":
                 filters.append(_is_not_null(scopes[1], pairs[-1][1]))
         else:

@@ -20,12 +20,14 @@ from substrait_agg.spark.catalyst.translation.scope import (
     PlanContext,
     Scope,
     cast,
+    check_measure,
     constant,
     emit_only,
     field_reference,
     not_supported,
     null,
     placeholder,
+    refuse_collation,
     scope_of,
     sorts,
 )
@@ -44,6 +46,7 @@ from substrait_agg.spark.catalyst.translation.types import (
     Relation,
     SparkType,
     Typed,
+    is_collated,
     type_of,
 )
 from substrait_agg.spark.catalyst.translation.windows import window_function
@@ -154,13 +157,16 @@ def _aggregate(tree: SparkTree, context: PlanContext) -> Relation:
     keys, results = tree.fields["groupingExpressions"], tree.fields["aggregateExpressions"]
     below = with_clock(_child(tree, context), [*keys, *results], context)
     scope = scope_of(context, below.columns)
-    typed_keys = [scope.value(key) for key in keys]
+    typed_keys = [scope.key(key) for key in keys]
     measures = {m.same: m for result in results for m in result.walk() if is_measure(m)}
     if any(_is_pivot(one) for one in measures.values()):
+        for one in measures.values():
+            check_measure(one)
         return _pivot(below, keys, results, scope)
     bound = []
     for name, one in measures.items():
         try:
+            check_measure(one)
             bound.append((name, measure(scope, one)))
         except Refusal as refusal:
             context.refusals.append(refusal.at(one))
@@ -207,19 +213,27 @@ def _pivot(
     below: Relation, keys: Sequence[SparkTree], results: Sequence[SparkTree], scope: Scope
 ) -> Relation:
     """Return a row per group with lists of the values of a pivot, one measure per value."""
-    typed_keys = [scope.value(key) for key in keys]
+    typed_keys = [scope.key(key) for key in keys]
     lists = [
         (result, _pivot_values(scope, result.children[0]))
         for result in results
         if result.kind == "Alias" and _is_pivot(result.children[0])
     ]
-    measures = [one for _, values in lists for one in values]
+    others = {
+        m.same: measure(scope, m)
+        for result in results
+        for m in result.walk()
+        if is_measure(m) and not _is_pivot(m)
+    }
+    measures = [*(one for _, values in lists for one in values), *others.values()]
     aggregated, computed = _group(below, keys, typed_keys, measures)
     columns = iter(_measures_of(aggregated, len(keys)))
     for result, values in lists:
         nested = {"nested": {"list": {"values": [next(columns).message for _ in values]}}}
         computed[result.children[0].same] = Typed(nested, type_of(result.type, nullable=False))
         scope.context.pivots.add(result.id)
+    for name, one in others.items():
+        computed[name] = one.result([next(columns) for _ in one.types])
     return _compute(aggregated, results, Scope(scope.context, {}, computed))
 
 
@@ -290,6 +304,7 @@ def _windows(tree: SparkTree, below: Relation, scope: Scope) -> Relation:
 
 
 def _distinct(tree: SparkTree, context: PlanContext) -> Relation:
+    _check_collations(tree, tree.output)
     return _group_all(_child(tree, context))
 
 
@@ -303,6 +318,7 @@ def _group_all(below: Relation) -> Relation:
 def _deduplicate(tree: SparkTree, context: PlanContext) -> Relation:
     """Return one row per key: the least one, where Spark keeps the one that it meets first."""
     below = _child(tree, context)
+    _check_collations(tree, tree.fields["keys"])
     scope = scope_of(context, below.columns)
     keys = [key.id for key in tree.fields["keys"]]
     if {column.id for column in below.columns} <= set(keys):
@@ -333,6 +349,12 @@ def _deduplicate(tree: SparkTree, context: PlanContext) -> Relation:
     values = [field_reference(i, c.type) for i, c in enumerate(below.columns)]
     with_number = Relation(filtered, (*below.columns, ColumnOf(-1, "", long)))
     return Relation(emit_only(with_number, values), below.columns)
+
+
+def _check_collations(tree: SparkTree, columns: Sequence[SparkTree | OutputColumn]) -> None:
+    """Check that no column whose values are told apart by their bytes has texts with a collation."""
+    if any(is_collated(column.type) for column in columns):
+        raise refuse_collation(tree)
 
 
 def _join(tree: SparkTree, context: PlanContext) -> Relation:
@@ -453,6 +475,7 @@ _SETS = {
 
 
 def _difference(tree: SparkTree, context: PlanContext) -> Relation:
+    _check_collations(tree, tree.output)
     return _set_operation(tree, context, _SETS[tree.kind, bool(tree.fields["isAll"])])
 
 
@@ -490,7 +513,7 @@ def _window(tree: SparkTree, context: PlanContext) -> Relation:
     """Return the rows with the values of window functions over one partitioning and order."""
     below = _child(tree, context)
     scope = scope_of(context, below.columns)
-    partitions = [scope.value(key).message for key in tree.fields["partitionSpec"]]
+    partitions = [scope.key(key).message for key in tree.fields["partitionSpec"]]
     order = sorts(scope, tree.fields["orderSpec"])
     if not order and any(o.kind == "RowNumber" for o in tree.fields["windowExpressions"][0].walk()):
         # Rules of Spark number the rows of a LIMIT that has no ORDER BY.

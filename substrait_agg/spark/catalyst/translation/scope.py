@@ -20,7 +20,9 @@ from substrait_agg.spark.catalyst.translation.types import (
     Relation,
     SparkType,
     Typed,
+    collations,
     decimal,
+    is_collated,
     type_of,
     type_refused,
 )
@@ -37,6 +39,20 @@ _NOT_OF_ROWS = frozenset(
     }
 )  # fmt: skip
 """Classes of expressions that are not computed from the columns of one row alone."""
+
+
+_OF_ANY_COLLATION = frozenset(
+    {
+        "Alias", "AtLeastNNonNulls", "BitLength", "CaseWhen", "Cast", "Coalesce", "Collate",
+        "CommonExpressionDef", "Concat", "GetArrayItem", "GetStructField", "If", "IsNotNull", "IsNull",
+        "Length", "OctetLength", "ScalarSubquery", "With",
+    }
+)  # fmt: skip
+"""Classes of expressions that give and test texts, but do not compare them."""
+_MEASURES_OF_ANY_COLLATION = frozenset(
+    {"Count", "CollectList", "First", "Last", "ListAgg", "MaxBy", "MaxMinByK", "MinBy"}
+)
+"""Classes of measures that do not compare their first argument."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +160,13 @@ class Scope:
             self.context.refusals.append(refusal.at(tree))
             return placeholder(tree)
 
+    def key(self, tree: SparkTree) -> Typed:
+        """Return an expression whose values are told apart or ordered by their bytes."""
+        if not is_collated(tree.type):
+            return self.value(tree)
+        self.context.refusals.append(refuse_collation(tree))
+        return placeholder(tree)
+
     def translate(self, tree: SparkTree) -> Typed:
         """Return an expression of Spark as one of Substrait.
 
@@ -174,6 +197,8 @@ class Scope:
             return computed
         make = self.context.makers.get(tree.kind)
         try:
+            if tree.kind not in _OF_ANY_COLLATION and any(map(_has_collation, tree.children)):
+                raise refuse_collation(tree)
             if gives_null_for_errors(tree):
                 raise not_supported(tree, "with a null where it fails")
             if make is not None:
@@ -272,6 +297,38 @@ def not_supported(tree: SparkTree, reason: str = "") -> Refusal:
         tree.start,
         tree.stop,
     )
+
+
+def _has_collation(tree: SparkTree) -> bool:
+    return is_collated(tree.type)
+
+
+def refuse_collation(tree: SparkTree) -> Refusal:
+    """Return the error for texts with a collation that a plan would compare by their bytes."""
+    types = [tree.type, *(c.type for c in tree.children), *(c.type for c in tree.output)]
+    name = next((name for type_ in types for name in collations(type_)), "")
+    return Refusal(
+        "type",
+        f"texts with a collation would be compared by their bytes: {name}",
+        "cast them to STRING COLLATE UTF8_BINARY; docs/sql.md lists what is supported",
+        tree.start,
+        tree.stop,
+    )
+
+
+def check_measure(tree: SparkTree) -> None:
+    """Check that a measure compares no texts with a collation.
+
+    Raises:
+        Refusal: it does.
+    """
+    (function, *_) = tree.children
+    of = function.replacement or function
+    free = 0
+    if of.kind in _MEASURES_OF_ANY_COLLATION and not tree.fields["isDistinct"]:
+        free = len(of.children) if of.kind == "Count" else 1
+    if any(_has_collation(c) and c.kind != "Literal" for c in of.children[free:]):
+        raise refuse_collation(of)
 
 
 _WITH_ZONE = re.compile(r"\btimestamp\b")
@@ -461,7 +518,7 @@ def sorts(scope: Scope, orders: Sequence[SparkTree]) -> list[dict[str, Any]]:
     """Return the sort fields of an order."""
     return [
         {
-            "expr": scope.value(order.children[0]).message,
+            "expr": scope.key(order.children[0]).message,
             "direction": _DIRECTIONS[order.fields["direction"], order.fields["nullOrdering"]],
         }
         for order in orders

@@ -43,7 +43,7 @@ def _exists(scope: Scope, tree: SparkTree) -> Typed:
 
 def _is_in(scope: Scope, tree: SparkTree) -> Typed:
     *children, subquery = tree.children
-    values = [scope.translate(child) for child in children]
+    values = [scope.key(child) for child in children]
     query = _relation(scope, subquery)
     types = [column.type.without_nulls() for column in query.columns]
     if [value.type.without_nulls() for value in values] != types or not {

@@ -129,12 +129,6 @@ class SparkType:
 
 def type_refused(name: str) -> Refusal:
     """Return the error for a type that a plan does not have."""
-    if "collate" in name:
-        return Refusal(
-            "type",
-            f"a value has the collation of {name}; equal texts of a collation have different bytes",
-            "compare lower(x) or upper(x) of a text without a collation",
-        )
     return Refusal(
         "type", f"a column or value is of type {name}",
         "leave it out, or cast it to a number, text, date or timestamp",
@@ -154,8 +148,28 @@ def _parts(nested: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+_COLLATED = "string collate "
+"""How the name of a text with a collation begins in Spark's JSON."""
+
+
+def is_collated(written: Any) -> bool:
+    """Return whether texts of a type are compared otherwise than by their bytes."""
+    return next(collations(written), None) is not None
+
+
+def collations(written: Any) -> Iterator[str]:
+    """Yield the types of texts with a collation in a type of Spark's JSON."""
+    if not isinstance(written, dict):
+        yield from [written] if str(written).startswith(_COLLATED) else ()
+        return
+    parts = [field["type"] for field in written.get("fields", ())]
+    parts += [written[part] for part in ("elementType", "keyType", "valueType") if part in written]
+    for part in parts:
+        yield from collations(part)
+
+
 def type_of(written: Any, *, nullable: bool = True) -> SparkType:
-    """Return a type of Spark's JSON. Comments and other metadata of fields do not count.
+    """Return a type of Spark's JSON. Collations, comments and other metadata of fields do not count.
 
     A variant is the struct of its two binaries: no plan has a type for it.
     """
@@ -197,7 +211,9 @@ def _plain(written: Any) -> Any:
             for name, part in written.items()
             if name != "metadata"
         }
-    return [_plain(part) for part in written] if isinstance(written, list) else written
+    if isinstance(written, list):
+        return [_plain(part) for part in written]
+    return "string" if is_collated(written) else written
 
 
 def decimal(precision: int, scale: int, *, nullable: bool) -> SparkType:

@@ -12,6 +12,7 @@ from substrait_agg.spark.catalyst.translation.scope import (
     DAY,
     Scope,
     cast,
+    check_measure,
     decimal_constant,
     duration,
     in_other_zone,
@@ -121,6 +122,7 @@ def _filter_place(scope: Scope, function: SparkTree, condition: SparkTree) -> _C
 def _calls(scope: Scope, function: SparkTree) -> _Calls:
     """Return the calls of a function with their types, and what turns their values into that of Spark."""
     if is_measure(function):
+        check_measure(function)
         aggregate = measure(scope, function, filtered=False)
         bodies = [message["measure"] for message in aggregate.messages]
         return list(zip(bodies, aggregate.types, strict=True)), aggregate.result
