@@ -151,7 +151,6 @@ def test_constants_with_a_name_are_no_table(spark: SparkSession) -> None:
         ("SELECT 1 FROM sales a JOIN sales b ON try_parse_json(a.region) = try_parse_json(b.region)", "VARIANT"),
         ("SELECT row_number() OVER (PARTITION BY try_parse_json(region) ORDER BY amount) FROM sales", "VARIANT"),
         ("SELECT tuple_union_agg_integer(X'00') FROM sales", "the order of the rows"),
-        ("SELECT v.key FROM sales, LATERAL variant_explode(try_parse_json(region)) v", "variant_explode"),
         ("SELECT java_method('java.lang.Math', 'random') FROM sales", "java_method"),
         ("SELECT amount LIMIT amount FROM sales", ""),
     ],
