@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from substrait_agg.bind.bound import (
-    BoundNestedValue,
     Call,
     Column,
     Conditional,
@@ -24,7 +23,6 @@ from substrait_agg.bind.bound import (
     Conversion,
     Expr,
     InList,
-    NestedPart,
 )
 from substrait_agg.bind.rewrite import call_durations
 from substrait_agg.evaluation import expressions as constants
@@ -68,11 +66,6 @@ def evaluate(expression: Expr, rows: pa.Table) -> pa.Array:
             return whole(rows, f"c{ordinal}")
         case Constant():
             return constants.evaluate(expression, [], rows.num_rows)
-        case BoundNestedValue() | NestedPart():
-            ordinals = range(sum(name.startswith("c") for name in rows.column_names))
-            return constants.evaluate(
-                expression, [whole(rows, f"c{i}") for i in ordinals], rows.num_rows
-            )
         case Conversion(input=input_, type=type_):
             return evaluate(input_, rows).cast(to_arrow(type_))
         case InList():
@@ -81,7 +74,9 @@ def evaluate(expression: Expr, rows: pa.Table) -> pa.Array:
             return _conditional(expression, rows)
         case Call(function=("tumble" | "tumble_start" | "tumble_end") as name):
             return _tumbling(name, expression, rows)
-        case Call(function=name, arguments=arguments) if name in CALLS and not _nested(arguments):
+        case Call(function=name, arguments=arguments) if (
+            name in CALLS and not _nested(arguments) and not constants.supports(expression)
+        ):
             return CALLS[name](*(evaluate(a, rows) for a in arguments))
     return _by_kernel_or_spark(expression, rows)
 
