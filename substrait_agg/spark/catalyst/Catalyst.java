@@ -16,6 +16,7 @@ import org.apache.spark.sql.catalyst.expressions.CollationKey$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
@@ -43,6 +44,7 @@ import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.VariantType;
+import org.apache.spark.unsafe.types.CalendarInterval;
 import org.apache.spark.unsafe.types.VariantVal;
 
 public class Catalyst {
@@ -1185,7 +1187,11 @@ public class Catalyst {
             return "variant_of_parts(" + new Literal(variant.getValue(), DataTypes.BinaryType).sql() + ", "
                 + new Literal(variant.getMetadata(), DataTypes.BinaryType).sql() + ")";
         }
-        if (found instanceof Literal) return constant(((Literal) found).value(), found.dataType()).sql();
+        if (found instanceof Literal) {
+            String text = constant(((Literal) found).value(), found.dataType()).sql();
+            if (((Literal) found).value() instanceof CalendarInterval) text = constant(((Literal) found).value().toString());
+            return ofOwnType((Literal) found) ? text : "CAST(" + text + " AS " + found.dataType().sql() + ")";
+        }
         if (found.children().isEmpty()) return found.sql();
         if (found instanceof org.apache.spark.sql.catalyst.expressions.Alias) return printed((Expression) found.children().apply(0));
         if (hasLambda(found.children())) return call(found.prettyName(), found.children());
@@ -1193,11 +1199,25 @@ public class Catalyst {
         for (int i = 0; i < found.children().size(); i++) {
             Expression child = (Expression) found.children().apply(i);
             boolean isPlain = child instanceof AttributeReference || (child instanceof Literal
-                && ((Literal) child).value() != null && !(child.dataType() instanceof VariantType)
+                && ((Literal) child).value() != null && ofOwnType((Literal) child) && !(child.dataType() instanceof VariantType)
                 && !(child.dataType() instanceof org.apache.spark.sql.types.ArrayType));
             texts.add(isPlain ? child : new PrettyAttribute(printed(child), child.dataType()));
         }
         return ((Expression) found.withNewChildren(seq(texts))).sql();
+    }
+
+    /** Returns whether the text of a constant has its type: a decimal has only the digits of its value, an interval units. */
+    private static boolean ofOwnType(Literal found) {
+        if (found.value() instanceof CalendarInterval) return false;
+        if (!found.dataType().existsRecursively(new IsDecimal())) return true;
+        return found.value() instanceof org.apache.spark.sql.types.Decimal && Literal$.MODULE$.apply(
+            ((org.apache.spark.sql.types.Decimal) found.value()).toJavaBigDecimal()).dataType().equals(found.dataType());
+    }
+
+    public static class IsDecimal extends scala.runtime.AbstractFunction1 {
+        public Object apply(Object type) {
+            return Boolean.valueOf(type instanceof org.apache.spark.sql.types.DecimalType);
+        }
     }
 
     /** Returns the text of an expression whose own text Spark reads as another one; null for all others. */

@@ -9,4 +9,6 @@ SELECT id, CAST(raw AS STRING), CAST(num AS BINARY), try_cast(url AS INT) FROM e
 SELECT id, CAST(x AS DECIMAL(10, 3)), CAST(x AS BIGINT), x::int FROM t WHERE x BETWEEN -1000 AND 1000;
 SELECT id, k + '1', d + '0.5', s || id, n = '3', day = '2024-02-29', day > '2020-01-01', ts >= '2024-01-01' FROM t;
 SELECT id, NULL, CAST(NULL AS INT), CAST(NULL AS DATE), 1Y, 2S, 3L, 1.5BD, 2.5D, 1.5F, 1e3, X'1F', TRUE FROM t;
-SELECT id, CAST(f AS DOUBLE), f + 1, f = 1.1, CAST(f AS STRING), CAST(f AS DECIMAL(5, 2)), round(f, 1) FROM (SELECT id, CAST(d AS FLOAT) AS f FROM t WHERE d < 1000)
+SELECT id, CAST(f AS DOUBLE), f + 1, f = 1.1, CAST(f AS STRING), CAST(f AS DECIMAL(5, 2)), round(f, 1) FROM (SELECT id, CAST(d AS FLOAT) AS f FROM t WHERE d < 1000);
+SELECT id, position(s, s) + CAST(0 AS DECIMAL(10, 2)), if(position(s, s) > 1, d, CAST(1.1 AS DECIMAL(10, 2)) + k), position(s, s) + CAST(0.0000001 AS DECIMAL(30, 10)) * -1.5BD FROM t;
+SELECT id, element_at(map(1, CAST(1 AS DECIMAL(12, 4))), k) + d, transform(array(d), x -> x * CAST(3 AS DECIMAL(8, 3))), concat(array(1.5BD, CAST(2 AS DECIMAL(20, 5))), array(d)) FROM t WHERE k = 1

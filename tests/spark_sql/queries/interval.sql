@@ -20,4 +20,5 @@ SELECT id, string(v) FROM (SELECT id, explode(array(make_ym_interval(k), make_ym
 SELECT id, map('x', make_dt_interval(id)) AS m, struct(make_dt_interval(k) AS a) AS s FROM t;
 -- refused SQL_NOT_MAINTAINED: no column of a plan is an interval of months, days and microseconds
 SELECT id, make_interval(k, id) AS c FROM t;
-SELECT id, string(make_interval(k, id)), day + make_interval(0, k) FROM t
+SELECT id, string(make_interval(k, id)), day + make_interval(0, k) FROM t;
+SELECT id, date_trunc('hour', ts) + make_interval(0, 0, 0, 1), ts + make_interval(0, 1, 0, 1, 0, 0, 0.5), array_contains(array(ts + make_interval(1, 2)), ts) FROM t
