@@ -181,6 +181,11 @@ QUERIES = {
         "ON o.id = p.id + 1 AND p.at > now() - INTERVAL 90 MINUTES"
     ),
     "sorted": "SELECT id FROM orders ORDER BY abs(unix_timestamp(at) - unix_timestamp(now())) DESC, id LIMIT 2",
+    "values": "VALUES (current_date, now()), (DATE'2026-02-01', TIMESTAMP'2026-02-01 00:00:00Z')",
+    "values that are joined": (
+        "SELECT o.id, v.n, v.parts FROM orders o JOIN (VALUES (current_timestamp, 1, array(current_date)), "
+        "(TIMESTAMP'2026-01-31 11:00:00Z', 2, array())) v(at, n, parts) ON o.at < v.at"
+    ),
     "text": "SELECT id, date_format(now(), 'yyyy-MM') AS month FROM orders WHERE at < now()",
 }
 ORDERS = [(n, f"2026-01-31 1{n}:30:00") for n in range(5)]

@@ -23,6 +23,7 @@ from substrait_agg.spark.catalyst.translation.scope import (
     check_measure,
     constant,
     emit_only,
+    emit_rows,
     field_reference,
     not_supported,
     null,
@@ -275,15 +276,7 @@ def _expand(tree: SparkTree, context: PlanContext) -> Relation:
     if _window_of(tree) is not None:
         return _windows(tree, below, scope)
     rows = [[scope.value(value) for value in row] for row in tree.fields["projections"]]
-    nullable = [any(v.type.nullable for v in values) for values in zip(*rows, strict=True)]
-    columns = tuple(
-        ColumnOf(column.id, column.name, type_of(column.type, nullable=is_null))
-        for column, is_null in zip(tree.output, nullable, strict=True)
-    )
-    inputs = [emit_only(below, row) for row in rows]
-    if len(inputs) == 1:
-        return Relation(inputs[0], columns)
-    return Relation({"set": {"inputs": inputs, "op": "SET_OP_UNION_ALL"}}, columns)
+    return emit_rows(below, tree.output, rows)
 
 
 def _window_of(tree: SparkTree) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 from substrait_agg.functions.scalars.catalogue import SCALARS
 from substrait_agg.functions.spark_sql import SPARK_SQL, SPARK_URN, SPARK_VERSION
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
-from substrait_agg.spark.catalyst.analyzed.tree import SparkTree, without_definitions
+from substrait_agg.spark.catalyst.analyzed.tree import OutputColumn, SparkTree, without_definitions
 from substrait_agg.spark.catalyst.translation.own_sources import OwnTables
 from substrait_agg.spark.catalyst.translation.types import (
     MOST_DIGITS,
@@ -536,3 +536,18 @@ def emit_only(below: Relation, values: Sequence[Typed]) -> dict[str, Any]:
     emit = {"emit": {"outputMapping": list(range(width, width + len(values)))}}
     body = {"common": emit, "input": below.message, "expressions": [v.message for v in values]}
     return {"project": body}
+
+
+def emit_rows(
+    below: Relation, output: Sequence[OutputColumn], rows: Sequence[Sequence[Typed]]
+) -> Relation:
+    """Return every row of a relation once per list of values, which are its columns."""
+    nullable = [any_nullable(values) for values in zip(*rows, strict=True)]
+    columns = tuple(
+        ColumnOf(column.id, column.name, type_of(column.type, nullable=is_null))
+        for column, is_null in zip(output, nullable, strict=True)
+    )
+    inputs = [emit_only(below, row) for row in rows]
+    if len(inputs) == 1:
+        return Relation(inputs[0], columns)
+    return Relation({"set": {"inputs": inputs, "op": "SET_OP_UNION_ALL"}}, columns)

@@ -10,7 +10,12 @@ from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 from substrait_agg.spark.catalyst.analyzed.tree import OutputColumn, SparkTree
 from substrait_agg.spark.catalyst.translation.generate import long_range
 from substrait_agg.spark.catalyst.translation.own_sources import OwnSource, location_of, names_of
-from substrait_agg.spark.catalyst.translation.scope import PlanContext, Scope, write_literal
+from substrait_agg.spark.catalyst.translation.scope import (
+    PlanContext,
+    Scope,
+    emit_rows,
+    write_literal,
+)
 from substrait_agg.spark.catalyst.translation.types import ColumnOf, Relation, SparkType, type_of
 
 TABLE = "substrait_agg.table"
@@ -186,20 +191,23 @@ def rows_of_python(tree: SparkTree, context: PlanContext) -> Relation:
 def inline_rows(tree: SparkTree, context: PlanContext) -> Relation:
     """Return the rows of VALUES."""
     scope = Scope(context, {})
-    rows = [[scope.value(value).message for value in row] for row in tree.fields["rows"]]
-    for row in rows:
-        if any("literal" not in value for value in row):
-            raise Refusal("expression", "VALUES with other values than constants", "write constants, or UNION ALL of SELECTs")  # fmt: skip
-    return _virtual([[value["literal"] for value in row] for row in rows], _columns(tree))
+    rows = [[scope.value(value) for value in row] for row in tree.fields["rows"]]
+    if any("literal" not in value.message for row in rows for value in row):
+        return emit_rows(_one_row(tree, context), tree.output, rows)
+    return _virtual([[value.message["literal"] for value in row] for row in rows], _columns(tree))
 
 
 def number_rows(tree: SparkTree, context: PlanContext) -> Relation:
     """Return the rows of ``range``."""
     numbers = range(tree.fields["start"], tree.fields["end"], tree.fields["step"])
     if len(numbers) > MOST_ROWS:
-        one = constant_rows(replace(tree, kind="OneRowRelation"), context)
+        one = _one_row(tree, context)
         return Relation(long_range(one, Scope(context, {}), numbers), _columns(tree))
     return _virtual([[{"i64": str(number)}] for number in numbers], _columns(tree))
+
+
+def _one_row(tree: SparkTree, context: PlanContext) -> Relation:
+    return constant_rows(replace(tree, kind="OneRowRelation"), context)
 
 
 def _columns(tree: SparkTree) -> tuple[ColumnOf, ...]:
