@@ -170,6 +170,30 @@ public class Catalyst {
         return (LogicalPlan) plan.transformUpWithSubqueries(new Collations());
     }
 
+    /** Computes keys with a subquery in a projection below their aggregate. Other keys stay in the aggregate. */
+    public static class GroupingQueries extends Rule {
+        public TreeNode apply(TreeNode plan) {
+            return ((LogicalPlan) plan).transformUp(new GroupingQuery());
+        }
+    }
+
+    public static class GroupingQuery extends scala.runtime.AbstractPartialFunction {
+        public boolean isDefinedAt(Object node) {
+            if (!(node instanceof org.apache.spark.sql.catalyst.plans.logical.Aggregate)) return false;
+            scala.collection.Seq keys = ((org.apache.spark.sql.catalyst.plans.logical.Aggregate) node).groupingExpressions();
+            for (int i = 0; i < keys.size(); i++) {
+                if (org.apache.spark.sql.catalyst.expressions.SubqueryExpression$.MODULE$.hasCorrelatedSubquery(
+                    (Expression) keys.apply(i))) return true;
+            }
+            return false;
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 other) {
+            return isDefinedAt(node) ? org.apache.spark.sql.catalyst.optimizer.PullOutGroupingExpressions$.MODULE$.apply(
+                (LogicalPlan) node) : other.apply(node);
+        }
+    }
+
     /** Moves filters to the inputs of joins below them, as far as Spark moves them. */
     public static class JoinFilters extends Rule {
         public TreeNode apply(TreeNode plan) {
@@ -209,7 +233,7 @@ public class Catalyst {
         }
 
         public Object apply(Object node) {
-            return new LogicalRelation(new NoRows(), ((LocalRelation) node).output(), scala.Option$.MODULE$.empty(),
+            return new LogicalRelation(new NoRows((LocalRelation) node), ((LocalRelation) node).output(), scala.Option$.MODULE$.empty(),
                 false, scala.Option$.MODULE$.empty());
         }
 
@@ -320,7 +344,24 @@ public class Catalyst {
         }
     }
 
+    /** Stands for a table, and equals what stands for the same one: rules look for the same query again. */
     public static class NoRows extends org.apache.spark.sql.sources.BaseRelation {
+        private final String table;
+
+        public NoRows(LocalRelation relation) {
+            Metadata first = relation.output().isEmpty() ? Metadata.empty()
+                : ((NamedExpression) relation.output().apply(0)).metadata();
+            table = first.contains("substrait_agg.table") ? first.getString("substrait_agg.table") : null;
+        }
+
+        public boolean equals(Object other) {
+            return this == other || (table != null && other instanceof NoRows && table.equals(((NoRows) other).table));
+        }
+
+        public int hashCode() {
+            return table == null ? System.identityHashCode(this) : table.hashCode();
+        }
+
         public org.apache.spark.sql.SQLContext sqlContext() {
             return null;
         }
@@ -550,6 +591,7 @@ public class Catalyst {
 
     private static Rule rule(String name) throws Exception {
         if (name.endsWith(".PushPredicateThroughJoin")) return new JoinFilters();
+        if (name.endsWith(".PullOutGroupingExpressions")) return new GroupingQueries();
         if (name.endsWith(".InlineCTE")) {
             Class[] flags = new Class[Class.forName(name).getConstructors()[0].getParameterCount()];
             Object[] values = new Object[flags.length];

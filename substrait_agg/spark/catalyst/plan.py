@@ -28,6 +28,7 @@ _RULES = (
     "EliminateSQLFunctionNode",
     "ReplaceUpdateFieldsExpression",
     "OptimizeOneRowRelationSubquery",
+    "PullOutGroupingExpressions",
     "PullupCorrelatedPredicates",
     # NOT IN is one within NOT (a IN (...) AND b), too.
     "BooleanSimplification",

@@ -20,4 +20,7 @@ SELECT k FROM t GROUP BY k HAVING every(n > 0);
 SELECT CASE WHEN n > 5 THEN 'big' ELSE 'small' END AS size, avg(n) FROM t GROUP BY size;
 SELECT k, sum(n) + max(k) * 2, k * 10 FROM t GROUP BY k HAVING k IS NOT NULL;
 SELECT struct(k, ok) AS key, count(*) FROM t GROUP BY key;
-SELECT max(c) FROM (SELECT k, count(*) AS c FROM t GROUP BY k)
+SELECT max(c) FROM (SELECT k, count(*) AS c FROM t GROUP BY k);
+SELECT (SELECT max(b.id) FROM t b WHERE b.k = a.n) AS m, count(*), sum(a.d) FROM t a GROUP BY 1;
+SELECT (SELECT count(*) FROM t b WHERE b.k = a.k) + 1 AS m, (SELECT min(b.day) FROM t b WHERE b.n = a.k) AS n, max(id) FROM t a GROUP BY ALL;
+SELECT coalesce((SELECT max(b.id) FROM t b WHERE b.k = a.k), 0), count(*) FROM t a GROUP BY (SELECT max(b.id) FROM t b WHERE b.k = a.k)
