@@ -288,7 +288,6 @@ def test_views_equal_the_answers_of_spark(
         (lambda t, _: t.select(F.rand()), "DATAFRAME_EXPRESSION"),
         (lambda t, _: t.agg(F.histogram_numeric("n", F.lit(3))), "DATAFRAME_EXPRESSION"),
         (lambda t, _: t.agg(F.avg(F.col("price").cast("decimal(38,21)"))), "DATAFRAME_EXPRESSION"),
-        (lambda t, _: t.select(F.expr("sum(n) OVER (ORDER BY CAST(at AS TIMESTAMP) RANGE INTERVAL 1 DAY PRECEDING)")), "DATAFRAME_EXPRESSION"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_plan_is_refused_with_its_code(
