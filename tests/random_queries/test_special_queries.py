@@ -46,6 +46,10 @@ QUERIES = {
     "count_if is zero without rows": say("SELECT id, (SELECT count_if(w.ok) FROM w WHERE w.until = t.at) AS c FROM t", duck="SELECT id, (SELECT count(*) FROM w WHERE w.until = t.at AND w.ok) AS c FROM t"),
     "a null list has a type": say("SELECT id, size(CASE WHEN k > 1 THEN CAST(NULL AS ARRAY<STRING>) END) AS c FROM u", duck="SELECT id, NULL AS c FROM u"),
     "a distinct constant is counted": say("SELECT k, count(DISTINCT 1) AS a, count(DISTINCT 'x') FILTER (WHERE n > 1) AS b FROM u GROUP BY k"),
+    "a text of Spark reads a measure of a BETWEEN": say(
+        "SELECT k, sort_array(collect_list(CASE WHEN n BETWEEN k AND id THEN n END)) AS c FROM u GROUP BY k",
+        duck="SELECT k, list_sort(coalesce(list(n) FILTER (WHERE n BETWEEN k AND id), [])) AS c FROM u GROUP BY k",
+    ),
 }  # fmt: skip
 
 

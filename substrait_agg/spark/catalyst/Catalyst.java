@@ -918,7 +918,8 @@ public class Catalyst {
                 renamed.put(leaf.canonicalized(), resolved(session, variants("variant_of_parts", text, type, 0), columns));
             }
         }
-        Expression wanted = withoutDefinitions((Expression) nodes.get(number), new HashMap());
+        // A measure is found by its whole text, so its own definitions are still in it.
+        Expression wanted = withoutDefinitions(renamed((Expression) nodes.get(number), renamed), new HashMap());
         Expression replaced = renamed(wanted, renamed);
         String text = checked(session, replaced, replaced, columns);
         if (text == null) text = checked(session, withoutReplaceable(replaced), replaced, columns);
