@@ -27,7 +27,9 @@ from substrait_agg.functions.aggregates.types import DECIMAL_OUTPUT
 from substrait_agg.functions.aggregates.values import EXTREMES, LISTS, PLACES, RANKS
 
 _ANY = (FunctionParameter("x", optional=True, repeats=True),)
-_REGRESSION = "producers differ where x or y is constant: compute it from covar, variance, avg and count"
+_REGRESSION = (
+    "producers differ where x or y is constant: compute it from covar, variance, avg and count"
+)
 _SKETCH = "its result depends on an undefined approximation"
 
 
