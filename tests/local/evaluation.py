@@ -66,7 +66,7 @@ def evaluate(expression: Expr, rows: pa.Table) -> pa.Array:
             return whole(rows, f"c{ordinal}")
         case Constant():
             return constants.evaluate(expression, [], rows.num_rows)
-        case Conversion(input=input_, type=type_):
+        case Conversion(input=input_, type=type_) if not constants.supports(expression):
             return evaluate(input_, rows).cast(to_arrow(type_))
         case InList():
             return _in_list(expression, rows)

@@ -325,7 +325,7 @@ class Queries:
         return From(say("({}) AS {}", query.text, alias), _columns(alias, query.columns))
 
     def _lateral(self, left: From) -> From:
-        """Return a join with an aggregate or the first rows of those that match a left row."""
+        """Return a lateral join: an aggregate of the matching rows, or the first ones."""
         rng = self.rng
         right = self._item(0)
         scope, alias = Scope(right.columns), self._name()

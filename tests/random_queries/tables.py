@@ -106,7 +106,7 @@ class Table:
 
 
 def instants(seed: int, count: int) -> list[datetime]:
-    """Return the instant of each version: some of those that rows have, and others."""
+    """Return the instant of each version. Rows have some of these instants."""
     rng = random.Random(seed)
     times = [
         rng.choice(INSTANTS[:3]) + timedelta(hours=rng.choice((0, 0, 6, 30))) for _ in range(count)

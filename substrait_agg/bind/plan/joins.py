@@ -70,7 +70,9 @@ def bind_join(node: model.JoinRel, left: Bound, right: Bound, context: BindConte
         context.report("SUBQUERY_NOT_SUPPORTED", paths[1], place=str(error))
         return Opaque(node.path)
     inputs = split.inputs((left, right), paths, context)
-    return split.output(_match(node, kind, inputs, keys, split.tested(), context), paths, context)
+    return split.output(
+        _match(node, kind, inputs, keys, split.condition(), context), paths, context
+    )
 
 
 def _match(

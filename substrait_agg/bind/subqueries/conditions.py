@@ -117,7 +117,7 @@ class SplitCondition:
             prepared.append(with_subqueries(below, self._rows[side].subqueries, paths[0], context))
         return prepared
 
-    def tested(self) -> Expr | None:
+    def condition(self) -> Expr | None:
         """Return the condition that the join tests, over the rows of its prepared inputs."""
         start = self._right_start()
         return conjunction(
@@ -160,6 +160,7 @@ class SplitCondition:
 
     def _operand(self, operand: Expr, read: frozenset[int]) -> Expr:
         def place(column: Column) -> Column:
+            """Return a column over the row of the input that it reads."""
             side = min(self._sides_of(column.ordinal) or read, default=0)
             ordinal = self._rows[side].place(column.ordinal)
             return replace(column, ordinal=-1 - ordinal if side else ordinal)

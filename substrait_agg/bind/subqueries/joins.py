@@ -80,19 +80,21 @@ class BoundSubquery:
     def renumber(self, places: Mapping[int, int]) -> BoundSubquery:
         """Return the subquery over an outer row in which column `o` has the ordinal ``places[o]``."""
 
-        def moved(expressions: Exprs) -> Exprs:
-            return tuple(rewrite_leaves(e, of_outer_row) for e in expressions)
-
-        def of_outer_row(leaf: Expr) -> Expr:
+        def move(leaf: Expr) -> Expr:
+            """Return a leaf over the other outer row."""
             if isinstance(leaf, OuterColumn):
                 return replace(leaf, ordinal=places[leaf.ordinal])
             return leaf
 
         query = self.query
+        outputs, conditions = (
+            tuple(rewrite_leaves(e, move) for e in part)
+            for part in (query.outputs, query.conditions)
+        )
         return replace(
             self,
             values=tuple(renumber(value, places) for value in self.values),
-            query=replace(query, outputs=moved(query.outputs), conditions=moved(query.conditions)),
+            query=replace(query, outputs=outputs, conditions=conditions),
         )
 
     def add_column(self, source: BoundRelation, places: dict[int, int]) -> BoundRelation:

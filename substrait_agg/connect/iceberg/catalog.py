@@ -96,8 +96,11 @@ def _keep_nulls() -> None:
     from pyiceberg.io.pyarrow import ArrowProjectionVisitor
 
     def keep(method: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a method that keeps the nulls of its values."""
+
         @wraps(method)
         def convert(visitor: object, type_: object, values: Any, *parts: object) -> Any:
+            """Convert values, and put back their nulls."""
             converted = method(visitor, type_, values, *parts)
             if converted is None or converted.null_count == values.null_count:
                 return converted

@@ -179,8 +179,8 @@ public class Catalyst {
 
     public static class GroupingQuery extends scala.runtime.AbstractPartialFunction {
         public boolean isDefinedAt(Object node) {
-            if (!(node instanceof org.apache.spark.sql.catalyst.plans.logical.Aggregate)) return false;
-            scala.collection.Seq keys = ((org.apache.spark.sql.catalyst.plans.logical.Aggregate) node).groupingExpressions();
+            if (!(node instanceof Aggregate)) return false;
+            scala.collection.Seq keys = ((Aggregate) node).groupingExpressions();
             for (int i = 0; i < keys.size(); i++) {
                 if (org.apache.spark.sql.catalyst.expressions.SubqueryExpression$.MODULE$.hasCorrelatedSubquery(
                     (Expression) keys.apply(i))) return true;
@@ -351,7 +351,7 @@ public class Catalyst {
         public NoRows(LocalRelation relation) {
             Metadata first = relation.output().isEmpty() ? Metadata.empty()
                 : ((NamedExpression) relation.output().apply(0)).metadata();
-            table = first.contains("substrait_agg.table") ? first.getString("substrait_agg.table") : null;
+            table = first.contains(TABLE) ? first.getString(TABLE) : null;
         }
 
         public boolean equals(Object other) {

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
-from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
+from substrait_agg.spark.catalyst.analyzed.tree import SparkTree, type_names
 
 _CHANGING: Mapping[str, str] = {
     "CurrentTime": "current_time",
@@ -52,7 +51,7 @@ def _refusals(tree: SparkTree, changing: Mapping[str, str], seen: set[int]) -> I
     if tree.kind == "AggregateExpression":  # first(x) counts as changing in Spark; its rows do not
         seen.add(tree.children[0].number)
         if tree.fields["isDistinct"] and any(
-            _has_variant(c.type) for c in tree.children[0].children
+            "variant" in type_names(c.type) for c in tree.children[0].children
         ):
             yield Refusal(
                 "expression",
@@ -82,13 +81,6 @@ def _refusals(tree: SparkTree, changing: Mapping[str, str], seen: set[int]) -> I
         yield _refuse_changing(tree, tree.name)
     for child in (*tree.children, *_inner(tree)):
         yield from _refusals(child, changing, seen)
-
-
-def _has_variant(written: Any) -> bool:
-    """Return whether a type of Spark's JSON is a variant, or has one as a part."""
-    if isinstance(written, dict):
-        return any(_has_variant(part) for name, part in written.items() if name != "name")
-    return written == "variant" or (isinstance(written, list) and any(map(_has_variant, written)))
 
 
 def _inner(tree: SparkTree) -> Iterator[SparkTree]:

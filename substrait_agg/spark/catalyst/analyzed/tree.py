@@ -67,6 +67,18 @@ class SparkTree:
             waiting.extend(reversed(node.children))
 
 
+def type_names(written: Any) -> Iterator[str]:
+    """Yield the names of a type of Spark's JSON and of all types inside of it."""
+    if not isinstance(written, dict):
+        yield str(written)
+        return
+    yield written["type"]
+    parts = [field["type"] for field in written.get("fields", ())]
+    parts += [written[part] for part in ("elementType", "keyType", "valueType") if part in written]
+    for part in parts:
+        yield from type_names(part)
+
+
 def without_definitions(
     tree: SparkTree, definitions: Mapping[Any, SparkTree] | None = None
 ) -> SparkTree:

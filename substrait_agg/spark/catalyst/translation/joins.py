@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Any
 
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
-from substrait_agg.spark.catalyst.analyzed.tree import SparkTree, without_definitions
+from substrait_agg.spark.catalyst.analyzed.tree import SparkTree, type_names, without_definitions
 from substrait_agg.spark.catalyst.translation.scope import (
     PlanContext,
     Scope,
@@ -218,10 +218,7 @@ def _values_of_maps(part: SparkTree) -> Iterator[SparkTree]:
 
 
 def _has_map(type_: Any) -> bool:
-    """Return whether a type in Spark's JSON is a map, or has one inside."""
-    if isinstance(type_, dict):
-        return type_.get("type") == "map" or any(map(_has_map, type_.values()))
-    return isinstance(type_, list) and any(map(_has_map, type_))
+    return "map" in type_names(type_)
 
 
 def _with_columns(side: Relation, parts: Sequence[SparkTree], context: PlanContext) -> Relation:

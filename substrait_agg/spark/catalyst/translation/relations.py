@@ -345,7 +345,7 @@ def _deduplicate(tree: SparkTree, context: PlanContext) -> Relation:
 
 
 def _check_collations(tree: SparkTree, columns: Sequence[SparkTree | OutputColumn]) -> None:
-    """Check that no column whose values are told apart by their bytes has texts with a collation."""
+    """Check that no column has texts with a collation: rows are compared by bytes here."""
     if any(is_collated(column.type) for column in columns):
         raise refuse_collation(tree)
 

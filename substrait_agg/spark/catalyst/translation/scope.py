@@ -161,7 +161,7 @@ class Scope:
             return placeholder(tree)
 
     def key(self, tree: SparkTree) -> Typed:
-        """Return an expression whose values are told apart or ordered by their bytes."""
+        """Return a key: an expression whose values are compared by their bytes."""
         if not is_collated(tree.type):
             return self.value(tree)
         self.context.refusals.append(refuse_collation(tree))

@@ -10,6 +10,7 @@ from typing import Any
 
 from substrait_agg.plan.types import field_name
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
+from substrait_agg.spark.catalyst.analyzed.tree import type_names
 
 _SIMPLE = {
     "boolean": ("bool", "bool"),
@@ -159,13 +160,7 @@ def is_collated(written: Any) -> bool:
 
 def collations(written: Any) -> Iterator[str]:
     """Yield the types of texts with a collation in a type of Spark's JSON."""
-    if not isinstance(written, dict):
-        yield from [written] if str(written).startswith(_COLLATED) else ()
-        return
-    parts = [field["type"] for field in written.get("fields", ())]
-    parts += [written[part] for part in ("elementType", "keyType", "valueType") if part in written]
-    for part in parts:
-        yield from collations(part)
+    return (name for name in type_names(written) if name.startswith(_COLLATED))
 
 
 def type_of(written: Any, *, nullable: bool = True) -> SparkType:
